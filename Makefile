@@ -1,0 +1,31 @@
+# make test   set up, check style and types, run the tests
+# make demo   set up, run the main job on an embedded default and write a report
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test demo check setup clean
+
+test: $(READY) check
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+
+demo: $(READY)
+	$(BIN)/python examples/01_query.py
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "ncalr needs Python 3.10 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -1,0 +1,246 @@
+"""The checks at the door: every input is looked at once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ncalr.acquire.evidence import POOL_AXIS, SOURCES, Evidence, source_of
+from ncalr.acquire.registry import Plan
+from ncalr.errors import BadInput, MissingEvidence, NotFinite
+from ncalr.geometry import ClassStatistics
+from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import Backend, is_torch
+
+SHAPES = {
+    "features": ("n", "d"),
+    "logits": ("n", "c"),
+    "probs": ("n", "c"),
+    "predictions": ("n",),
+    "flips": ("n",),
+    "checkpoint_predictions": ("t", "n"),
+    "sampled_probs": ("s", "n", "c"),
+    "enhanced": ("n", "e"),
+    "labelled_features": ("m", "d"),
+    "labelled_logits": ("m", "c"),
+    "labelled_probs": ("m", "c"),
+    "labelled_enhanced": ("m", "e"),
+    "labels": ("m",),
+}
+LETTERS = {
+    "n": "pool items",
+    "d": "feature dimensions",
+    "c": "classes",
+    "m": "labelled items",
+    "e": "enhanced dimensions",
+    "s": "samples",
+    "t": "checkpoints",
+}
+WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
+
+
+def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together."""
+    arrays: dict[str, Any] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "statistics":
+            if not isinstance(value, ClassStatistics):
+                raise BadInput(
+                    f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}"
+                )
+            arrays[name] = value
+            continue
+        array = value if is_torch(value) else np.asarray(value)
+        _check_numbers(name, array)
+        _check_shape(name, tuple(array.shape), sizes)
+        arrays[name] = array
+    if "logits" in arrays and "probs" in arrays:
+        raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
+    if not any(name in POOL_AXIS for name in arrays):
+        raise BadInput(
+            "nothing about the pool was given; pass features=, logits=, probs= or another pool array"
+        )
+    return arrays
+
+
+def pool_size(arrays: Mapping[str, Any]) -> int:
+    """How many items the pool has."""
+    name = next(name for name in arrays if name in POOL_AXIS)
+    n = int(arrays[name].shape[POOL_AXIS[name]])
+    if n == 0:
+        raise BadInput(f"the pool is empty: {name} has shape {tuple(arrays[name].shape)}")
+    return n
+
+
+def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
+    """How many classes there are: said, or read off the outputs, the statistics or the largest label; 0 if unknown."""
+    if "statistics" in arrays:
+        found, where = len(arrays["statistics"].counts), "statistics"
+    else:
+        where = next((name for name in arrays if "c" in SHAPES.get(name, ())), "")
+        found = int(arrays[where].shape[-1]) if where else 0
+    if classes is not None:
+        if found and classes != found:
+            raise BadInput(f"classes={classes} was said, but {where} has {found}")
+        found, where = classes, "classes"
+    top = 0
+    for name in ("labels", "predictions", "checkpoint_predictions"):
+        if name in arrays and arrays[name].shape[-1]:
+            row = to_numpy(arrays[name][-1] if name == "checkpoint_predictions" else arrays[name])
+            low, high = int(row.min()), int(row.max())
+            limit = found or high + 1
+            if low < 0 or high >= limit:
+                source = f"{where} has {found} classes" if found else "classes count from 0"
+                raise BadInput(f"{name} must lie in 0..{limit - 1} ({source}), got {low}..{high}")
+            top = max(top, high + 1)
+    return found or top
+
+
+def read_ids(ids: Any, n: int) -> Any:
+    """Ids as a NumPy array: whole numbers or texts, each once; 0..n-1 where none are given."""
+    if ids is None:
+        return np.arange(n)
+    ids = to_numpy(ids)
+    if ids.shape != (n,):
+        raise BadInput(f"ids must have shape ({n},), one for each pool item, got {ids.shape}")
+    if ids.dtype.kind not in "iuU":
+        raise BadInput(f"ids must be whole numbers or texts, got dtype {ids.dtype}")
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) < n:
+        twice = values[counts > 1]
+        raise BadInput(f"ids must not repeat; {len(twice)} do, the first is {twice[0]!r}")
+    return ids
+
+
+def open_positions(ids: Any, exclude: Any) -> Any:
+    """Positions of the items that may be picked: a slice where that is all."""
+    if exclude is None:
+        return slice(None)
+    exclude = to_numpy(exclude)
+    if exclude.ndim != 1:
+        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
+    if not len(exclude):
+        return slice(None)
+    if (exclude.dtype.kind == "U") != (ids.dtype.kind == "U"):
+        raise BadInput(
+            f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids"
+        )
+    strangers = exclude[~np.isin(exclude, ids)]
+    if len(strangers):
+        raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0]!r}")
+    return np.flatnonzero(~np.isin(ids, exclude))
+
+
+def check_k(k: Any, n: int, excluded: int) -> int:
+    """k as an integer that the pool can serve."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise BadInput(f"k must be a whole number, got {k!r}")
+    if not 1 <= k <= n:
+        less = f" ({excluded} are excluded)" if excluded else ""
+        raise BadInput(f"k must lie in 1..{n}, the items that can be picked{less}; got {k}")
+    return int(k)
+
+
+def check_needs(plan: Plan, arrays: Mapping[str, Any]) -> None:
+    """Everything the plan needs can be had, and its labelled set is not empty where it needs one."""
+    missing = [name for name in sorted(plan.needs) if source_of(name, arrays) is None]
+    if missing:
+        raise MissingEvidence(
+            f"strategy {plan.strategy.name!r} needs {', '.join(missing)}: " + "; ".join(map(_how, missing))
+        )
+    for name in sorted(used(plan, arrays)):
+        needed = any(name in (source_of(need, arrays) or ()) for need in plan.needs)
+        if needed and name in SHAPES and SHAPES[name][0] == "m" and not len(arrays[name]):
+            raise BadInput(
+                f"the labelled set is empty ({name} has no rows) and strategy {plan.strategy.name!r} needs one; "
+                "label a few items first (strategies typiclust, probcover, maxherding and random need none)"
+            )
+    statistics = arrays.get("statistics")
+    if statistics is not None and "statistics" in plan.needs and not statistics.counts.any():
+        raise BadInput(f"the statistics hold no labelled item and strategy {plan.strategy.name!r} needs some")
+
+
+def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
+    """The arrays that the plan reads."""
+    return {part for name in plan.needs | plan.wants for part in source_of(name, arrays) or ()}
+
+
+def check_finite(plan: Plan, evidence: Evidence) -> None:
+    """No NaN and no infinity in what is read. A strategy that spots them in its pass over the pool is spared this one."""
+    for name in sorted(used(plan, evidence.given)):
+        array = evidence.given[name]
+        if name == "statistics" or (
+            name in POOL_AXIS and plan.strategy.spots_nonfinite and _score_only(plan, name)
+        ):
+            continue
+        check_array(name, array, evidence.backend)
+
+
+def check_array(name: str, array: Any, backend: Backend) -> None:
+    """Raise with the number of bad values and the place of the first, if there are any."""
+    bad, first = 0, None
+    step = max(1, (32 << 20) // max(int(array.nbytes) // max(len(array), 1), 1))
+    for start in range(0, len(array), step):
+        block = backend.block(array, slice(start, start + step))
+        if not backend.is_finite(block):
+            where = np.argwhere(~np.isfinite(backend.numpy(block)))
+            bad += len(where)
+            if first is None:
+                first = (start + int(where[0][0]), *map(int, where[0][1:]))
+    if bad and first is not None:
+        raise NotFinite(
+            f"{name} holds {bad} values that are NaN or infinite, the first at {name}[{', '.join(map(str, first))}]; "
+            "check the model's outputs, or drop those items"
+        )
+
+
+def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Statistics and pool features must have the same number of dimensions."""
+    statistics = arrays.get("statistics")
+    if statistics is not None and "features" in arrays and "statistics" in names:
+        d = statistics.means.shape[1]
+        if arrays["features"].shape[1] != d:
+            raise BadInput(f"features have {arrays['features'].shape[1]} dimensions, the statistics {d}")
+
+
+def _score_only(plan: Plan, name: str) -> bool:
+    """Whether the array is read by the score and not first by the selector."""
+    return any(name in source for need in plan.strategy.needs for source in SOURCES.get(need, ((need,),)))
+
+
+def _check_numbers(name: str, array: Any) -> None:
+    kind = (
+        "i"
+        if is_torch(array) and not array.is_floating_point()
+        else "f"
+        if is_torch(array)
+        else array.dtype.kind
+    )
+    if name in WHOLE_NUMBERS and kind not in "iu":
+        raise BadInput(f"{name} must be whole numbers, got {array.dtype}")
+    if name not in WHOLE_NUMBERS and kind != "f":
+        raise BadInput(
+            f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}"
+        )
+
+
+def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
+    letters = SHAPES[name]
+    if len(shape) != len(letters):
+        raise BadInput(f"{name} must have shape ({', '.join(letters)}), got {shape}")
+    for letter, size in zip(letters, shape, strict=True):
+        known, by = sizes.setdefault(letter, (size, name))
+        if size != known:
+            raise BadInput(f"{name} has {size} {LETTERS[letter]}, {by} has {known}; they must agree")
+        if size == 0 and letter not in "nm":
+            raise BadInput(f"{name} has shape {shape}: no {LETTERS[letter]}")
+
+
+def _how(name: str) -> str:
+    ways = SOURCES.get(name, ((name,),))
+    return "pass " + " or ".join(" and ".join(f"{part}=" for part in way) for way in ways)

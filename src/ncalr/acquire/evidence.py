@@ -1,0 +1,218 @@
+"""Evidence: named arrays about the pool (row i is item i) and about the labelled set.
+
+| name                     | shape     | meaning                                                               |
+|--------------------------|-----------|-----------------------------------------------------------------------|
+| `features`               | (n, d)    | penultimate features, evaluation mode, no augmentation                |
+| `logits`, `probs`        | (n, c)    | outputs of the last checkpoint; one of the two                        |
+| `predictions`            | (n,)      | predicted classes, where neither of the two is at hand                |
+| `checkpoint_predictions` | (t, n)    | predicted classes at each checkpoint, oldest first                    |
+| `flips`                  | (n,)      | FF, where the checkpoints were counted as they came (`Recorder`)      |
+| `sampled_probs`          | (s, n, c) | probabilities of s checkpoints, ensemble members or dropout passes    |
+| `enhanced`               | (n, e)    | SISOM's enhanced features                                             |
+| `labelled_features`      | (m, d)    | the same for the labelled items                                       |
+| `labelled_logits`, `labelled_probs` | (m, c) |                                                                  |
+| `labelled_enhanced`      | (m, e)    |                                                                       |
+| `labels`                 | (m,)      | their labels, 0..c-1, as the annotators gave them                     |
+| `statistics`             |           | `ClassStatistics`, where the labelled features are not at hand        |
+
+A strategy reads evidence by name. `outputs` and `labelled_outputs` stand for logits or probabilities, whichever
+there is; `predictions`, `flips` and `statistics` are derived where they were not given. Arrays stay where and what
+they are (memory-mapped, half precision, on a GPU): only the rows of one block are ever touched at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncalr.errors import MissingEvidence
+from ncalr.geometry import ClassStatistics
+from ncalr.kernels import Array, Backend
+
+POOL_AXIS = {
+    "features": 0,
+    "logits": 0,
+    "probs": 0,
+    "predictions": 0,
+    "flips": 0,
+    "enhanced": 0,
+    "checkpoint_predictions": 1,
+    "sampled_probs": 1,
+}
+"""Which axis of a pool array runs over the items."""
+
+SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "outputs": (("logits",), ("probs",)),
+    "labelled_outputs": (("labelled_logits",), ("labelled_probs",)),
+    "predictions": (("predictions",), ("logits",), ("probs",), ("checkpoint_predictions",)),
+    "flips": (("flips",), ("checkpoint_predictions",)),
+    "statistics": (("statistics",), ("labelled_features", "labels")),
+}
+"""What each derived piece of evidence can be had from, best first."""
+
+CHUNK_BYTES = 32 << 20
+
+
+class Outputs(NamedTuple):
+    """Logits or probabilities (n, c), and which of the two."""
+
+    values: Array
+    are_logits: bool
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The arrays given, seen through a window of rows and a list of names that may be read."""
+
+    given: dict[str, Any]
+    backend: Backend
+    n: int
+    classes: int
+    rows: Any = field(default_factory=lambda: slice(None))  # a slice, or an array of positions
+    allowed: frozenset[str] | None = None
+    shared: dict[str, Any] = field(default_factory=dict)  # results computed once for all chunks
+
+    def __getitem__(self, name: str) -> Any:
+        """A piece of evidence on the backend; derived where it was not given."""
+        if self.allowed is not None and name not in self.allowed:
+            raise MissingEvidence(
+                f"a strategy read {name!r}, which it did not declare; add it to its needs or wants"
+            )
+        if name in _DERIVED:
+            return _DERIVED[name](self)
+        if name not in self.given:
+            raise MissingEvidence(f"no {name} were given; pass {name}=")
+        return self.read(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it was given or can be derived."""
+        return source_of(str(name), self.given) is not None
+
+    def read(self, name: str) -> Any:
+        """An array as it was given, cut to the rows of this window."""
+        array = self.given[name]
+        axis = POOL_AXIS.get(name)
+        if axis is None:
+            return self.backend.block(array, slice(None))
+        if axis == 0:
+            return self.backend.block(array, self.rows)
+        return self.backend.block(array, (slice(None), self.rows))
+
+    def take(self, name: str, positions: Any) -> Any:
+        """Some rows of a pool array given along its first axis; positions count within this window."""
+        return self.backend.block(self.given[name], _compose(self.rows, positions, self.n))
+
+    def only(self, names: Iterable[str]) -> Evidence:
+        """The same evidence with just these names readable."""
+        return replace(self, allowed=frozenset(names))
+
+    def window(self, start: int, stop: int) -> Evidence:
+        """The evidence of items start..stop-1."""
+        return replace(self, rows=_compose(self.rows, slice(start, stop), self.n), n=stop - start)
+
+    def at(self, positions: Any) -> Evidence:
+        """The evidence of some items."""
+        return replace(self, rows=_compose(self.rows, positions, self.n), n=len(positions))
+
+    def changed(self, **given: Any) -> Evidence:
+        """The same evidence with some pieces replaced."""
+        return replace(self, given={**self.given, **given}, shared={})
+
+    def chunks(self, row_bytes: int | None = None) -> Iterator[tuple[slice, Evidence]]:
+        """Consecutive windows of about `CHUNK_BYTES`, each with its place in the whole."""
+        size = chunk_rows(self.row_bytes() if row_bytes is None else row_bytes)
+        for start in range(0, self.n, size):
+            stop = min(start + size, self.n)
+            yield slice(start, stop), self.window(start, stop)
+
+    def row_bytes(self) -> int:
+        """Bytes an item of the largest pool array that may be read."""
+        sizes = [
+            _item_bytes(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS
+        ]
+        return max(sizes, default=1)
+
+    def once(self, key: str, make: Callable[[], Any]) -> Any:
+        """A value that all chunks share, made by the first that asks."""
+        if key not in self.shared:
+            self.shared[key] = make()
+        return self.shared[key]
+
+
+def source_of(name: str, given: Iterable[str]) -> tuple[str, ...] | None:
+    """The arrays that give a piece of evidence, or None where it cannot be had."""
+    for source in SOURCES.get(name, ((name,),)):
+        if all(part in given for part in source):
+            return source
+    return None
+
+
+def chunk_rows(row_bytes: int) -> int:
+    """How many rows make a chunk."""
+    return max(1024, CHUNK_BYTES // max(row_bytes, 1))
+
+
+def _outputs(evidence: Evidence) -> Outputs:
+    name = "logits" if "logits" in evidence.given else "probs"
+    return Outputs(evidence.read(name), name == "logits")
+
+
+def _labelled_outputs(evidence: Evidence) -> Outputs:
+    name = "labelled_logits" if "labelled_logits" in evidence.given else "labelled_probs"
+    return Outputs(evidence.read(name), name == "labelled_logits")
+
+
+def _predictions(evidence: Evidence) -> Array:
+    if "predictions" in evidence.given:
+        return evidence.read("predictions")
+    if "logits" in evidence.given or "probs" in evidence.given:
+        return evidence.backend.argmax(_outputs(evidence).values)
+    return evidence.backend.block(evidence.given["checkpoint_predictions"][-1], evidence.rows)
+
+
+def _flips(evidence: Evidence) -> Array:
+    if "flips" in evidence.given:
+        return evidence.read("flips")
+    log = evidence.read("checkpoint_predictions")
+    count = evidence.backend.asarray(np.zeros(log.shape[1], np.int16))
+    for before, after in zip(log[:-1], log[1:], strict=True):
+        count += before != after
+    return count
+
+
+def _statistics(evidence: Evidence) -> ClassStatistics:
+    def build() -> ClassStatistics:
+        if "statistics" in evidence.given:
+            return evidence.given["statistics"]  # type: ignore[no-any-return]
+        features, labels = evidence.given["labelled_features"], evidence.given["labels"]
+        return ClassStatistics.from_labelled(features, labels, evidence.classes)
+
+    return evidence.once("statistics", build)  # type: ignore[no-any-return]
+
+
+_DERIVED: dict[str, Callable[[Evidence], Any]] = {
+    "outputs": _outputs,
+    "labelled_outputs": _labelled_outputs,
+    "predictions": _predictions,
+    "flips": _flips,
+    "statistics": _statistics,
+}
+
+
+def _compose(rows: Any, positions: Any, n: int) -> Any:
+    """Positions within a window as positions in the array."""
+    if isinstance(rows, slice):
+        start = rows.start or 0
+        if isinstance(positions, slice):
+            first, last, _ = positions.indices(n)
+            return slice(start + first, start + last)
+        return np.asarray(positions) + start
+    return rows[positions]
+
+
+def _item_bytes(array: Any, axis: int) -> int:
+    size = int(array.nbytes) if hasattr(array, "nbytes") else int(np.asarray(array).nbytes)
+    return size // max(int(array.shape[axis]), 1)

@@ -1,0 +1,150 @@
+"""The door: features, logits and some labels in, the next k ids out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ncalr.acquire import door
+from ncalr.acquire.evidence import Evidence
+from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.spec import Spec
+from ncalr.errors import NotFinite
+from ncalr.kernels import choose
+from ncalr.types import Picks, Scored, Selection
+
+
+def query(
+    strategy: str | Spec | Strategy,
+    k: int,
+    *,
+    features: Any = None,
+    logits: Any = None,
+    probs: Any = None,
+    predictions: Any = None,
+    checkpoint_predictions: Any = None,
+    flips: Any = None,
+    sampled_probs: Any = None,
+    enhanced: Any = None,
+    labelled_features: Any = None,
+    labels: Any = None,
+    labelled_logits: Any = None,
+    labelled_probs: Any = None,
+    labelled_enhanced: Any = None,
+    statistics: Any = None,
+    classes: int | None = None,
+    ids: Any = None,
+    exclude: Any = None,
+    seed: int | Sequence[int] = 0,
+    device: Any = None,
+    **options: Any,
+) -> Picks:
+    """The k pool items to label next, most wanted first.
+
+    `strategy` is a name (`ncalr strategies` lists them) or a spec such as `"ncal(fusion=rank)"`; options may also be
+    given as keywords, `select=` among them. Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
+    in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `ids` name the pool items
+    (positions if none are given), `exclude` lists ids not to pick, `seed` decides ties and draws. `device` is where to
+    compute ("cpu", "cuda"); without it, where the arrays are.
+
+    >>> import numpy as np
+    >>> probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]])
+    >>> query("margin", 2, probs=probs, ids=["a", "b", "c"]).ids.tolist()
+    ['b', 'c']
+    """
+    given = {
+        "features": features,
+        "logits": logits,
+        "probs": probs,
+        "predictions": predictions,
+        "checkpoint_predictions": checkpoint_predictions,
+        "flips": flips,
+        "sampled_probs": sampled_probs,
+        "enhanced": enhanced,
+        "labelled_features": labelled_features,
+        "labels": labels,
+        "labelled_logits": labelled_logits,
+        "labelled_probs": labelled_probs,
+        "labelled_enhanced": labelled_enhanced,
+        "statistics": statistics,
+    }
+    plan = resolve(strategy, options)
+    arrays = door.as_arrays(given)
+    n = door.pool_size(arrays)
+    class_count = door.count_classes(arrays, classes)
+    names = door.read_ids(ids, n)
+    rows = door.open_positions(names, exclude)
+    open_ids = names[rows]
+    k = door.check_k(k, len(open_ids), n - len(open_ids))
+    door.check_needs(plan, arrays)
+    door.check_labelled(arrays, plan.needs)
+    backend = choose(device, arrays.values())
+    kept = {name: arrays[name] for name in door.used(plan, arrays)}
+    evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
+    door.check_finite(plan, evidence)
+    return pick(plan, evidence, k, open_ids, seed)
+
+
+def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int]) -> Picks:
+    """Score, select, and turn positions into ids: the one place where that happens."""
+    if not plan.strategy.rowwise or plan.select.needs:
+        held = {
+            name: a if name == "statistics" else evidence.backend.hold(a)
+            for name, a in evidence.given.items()
+        }
+        evidence = evidence.changed(**held)
+    lottery = Lottery(seed, ids)
+    scored = score(plan, evidence)
+    chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
+    values = {name: _at(evidence, part, chosen) for name, part in scored.parts.items()}
+    scores = chosen.values if chosen.values is not None else _at(evidence, scored.scores, chosen)
+    return Picks(ids[chosen.positions], scores, values, str(plan.spec), chosen.notes)
+
+
+def score(plan: Plan, evidence: Evidence) -> Scored:
+    """The scores of every item of the evidence, in chunks where the strategy allows it."""
+    strategy = plan.strategy
+    again = partial(score, plan)
+    if strategy.score is None:
+        return Scored(None, {}, again)
+    seen = evidence.only(strategy.needs | strategy.wants)
+    if strategy.rowwise:
+        pieces = [_parts(plan, chunk) for _, chunk in seen.chunks()]
+        join = evidence.backend.xp.concatenate
+        parts = {name: join([piece[name] for piece in pieces]) for name in pieces[0]}
+    else:
+        parts = _parts(plan, seen)
+    for name, part in parts.items():
+        _check_scores(plan, evidence, name, part)
+    if strategy.fuse is None:
+        return Scored(next(iter(parts.values())), parts, again)
+    return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
+
+
+def _parts(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
+    assert plan.strategy.score is not None  # noqa: S101 (score() returned before)
+    result = call(plan.strategy.score, evidence, options=plan.options)
+    return result if isinstance(result, Mapping) else {plan.strategy.name: result}
+
+
+def _check_scores(plan: Plan, evidence: Evidence, name: str, part: Any) -> None:
+    """A score that is not finite is an error, never patched: either an input was bad, or the strategy is."""
+    if evidence.backend.is_finite(part):
+        return
+    for array in sorted(door.used(plan, evidence.given) - {"statistics"}):
+        door.check_array(array, evidence.given[array], evidence.backend)
+    bad = np.flatnonzero(~np.isfinite(evidence.backend.numpy(part)))
+    raise NotFinite(
+        f"strategy {plan.strategy.name!r} gave {len(bad)} scores ({name}) that are not finite, the first for item "
+        f"{int(bad[0])}, though its inputs are; features beyond 1e18 overflow float32: scale them or pass float64"
+    )
+
+
+def _at(evidence: Evidence, values: Any, chosen: Selection) -> Any:
+    if values is None:
+        return np.zeros(len(chosen.positions))
+    return evidence.backend.numpy(values[chosen.positions]).astype(np.float64)

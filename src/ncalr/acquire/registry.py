@@ -1,0 +1,221 @@
+"""Strategies and selectors as data, found by name.
+
+A strategy is one function and one decorator:
+
+    @strategy("doubt", needs={"outputs"}, rowwise=True, cites="…", cost="one pass over the outputs")
+    def doubt(evidence, *, power=1.0):
+        return evidence.backend.uncertainty(*evidence["outputs"][:1], "margin", …) ** power
+
+It returns one number an item (higher = label first), or several by name, which `fuse` turns into one, or it is `None`
+and the strategy only selects. Keyword arguments after the star are its options. A selector is the same thing for
+choosing among scored items. Other packages offer theirs through the entry point `ncalr.strategies`, whose value is a
+module to import.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any
+
+from ncalr.acquire.spec import Spec, parse
+from ncalr.errors import BadInput, unknown
+
+Needs = Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to say what to label next: what it needs, how it scores, how it selects."""
+
+    name: str
+    needs: frozenset[str]
+    score: Callable[..., Any] | None
+    summary: str
+    wants: frozenset[str] = frozenset()  # used where given
+    fuse: Callable[..., Any] | None = None  # parts of the whole pool -> one number an item
+    select: str = "top_k"
+    rowwise: bool = False  # an item's parts depend on that item alone: chunks and shards give the same
+    spots_nonfinite: bool = False  # a row with NaN or infinity always gets a score that is not finite
+    cites: str = ""
+    cost: str = ""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options and their defaults."""
+        return {**options_of(self.score), **options_of(self.fuse)}
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A way to choose k among scored items."""
+
+    name: str
+    run: Callable[..., Any]
+    summary: str
+    needs: Needs = ()
+    wants: Needs = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A selector with its options."""
+
+    selector: Selector
+    options: dict[str, Any]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Evidence it cannot do without."""
+        return _names(self.selector.needs, {**self.selector.options, **self.options})
+
+    @property
+    def wants(self) -> frozenset[str]:
+        """Evidence it uses where given."""
+        return _names(self.selector.wants, {**self.selector.options, **self.options})
+
+    def __call__(self, scored: Any, evidence: Any, k: int, lottery: Any) -> Any:
+        """Choose k."""
+        return self.selector.run(scored, evidence, k, lottery, **self.options)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A strategy with its options and its selector: all that a query needs to know of it."""
+
+    spec: Spec
+    strategy: Strategy
+    options: dict[str, Any]
+    select: Bound
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Evidence that must be there."""
+        return self.strategy.needs | self.select.needs
+
+    @property
+    def wants(self) -> frozenset[str]:
+        """Evidence that is used where given."""
+        return self.strategy.wants | self.select.wants
+
+
+_STRATEGIES: dict[str, Strategy] = {}
+_SELECTORS: dict[str, Selector] = {}
+
+
+def strategy(
+    name: str, *, needs: Iterable[str], **facts: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the score of strategy `name`."""
+
+    def register(score: Callable[..., Any]) -> Callable[..., Any]:
+        add(name, score, needs=needs, **facts)
+        return score
+
+    return register
+
+
+def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **facts: Any) -> Strategy:
+    """Register a strategy; `score` is None for one that only selects."""
+    if name in _STRATEGIES and _STRATEGIES[name].score is not score:
+        raise BadInput(f"there is a strategy {name!r} already; choose another name")
+    summary = facts.pop("summary", "") or _first_line(score)
+    wants = frozenset(facts.pop("wants", ()))
+    made = Strategy(name=name, needs=frozenset(needs), wants=wants, score=score, summary=summary, **facts)
+    _STRATEGIES[name] = made
+    return made
+
+
+def selector(
+    name: str, *, needs: Needs = (), wants: Needs = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as selector `name`."""
+
+    def register(run: Callable[..., Any]) -> Callable[..., Any]:
+        _SELECTORS[name] = Selector(name, run, _first_line(run), needs, wants, options_of(run))
+        return run
+
+    return register
+
+
+def strategies() -> dict[str, Strategy]:
+    """All strategies by name, in alphabetical order."""
+    _load()
+    return dict(sorted(_STRATEGIES.items()))
+
+
+def selectors() -> dict[str, Selector]:
+    """All selectors by name, in alphabetical order."""
+    _load()
+    return dict(sorted(_SELECTORS.items()))
+
+
+def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = None) -> Plan:
+    """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's."""
+    if isinstance(spec, Strategy):
+        made, given = spec, dict(options or {})
+    else:
+        parsed = parse(spec) if isinstance(spec, str) else spec
+        known = strategies()
+        if parsed.name not in known:
+            raise unknown("strategy", parsed.name, known, f"({len(known)} available: run `ncalr strategies`)")
+        made, given = known[parsed.name], {**parsed.options, **(options or {})}
+    whole = Spec(made.name, dict(given))
+    select = bind(given.pop("select", None) or made.select)
+    for name in given:
+        if name not in made.options:
+            raise unknown(f"option of strategy {made.name!r} called", name, [*made.options, "select"])
+    return Plan(whole, made, given, select)
+
+
+def bind(spec: str | Spec | Bound) -> Bound:
+    """A selector with its options, from its name or spec."""
+    if isinstance(spec, Bound):
+        return spec
+    parsed = parse(spec) if isinstance(spec, str) else spec
+    known = selectors()
+    if parsed.name not in known:
+        raise unknown("selector", parsed.name, known)
+    chosen = known[parsed.name]
+    for name in parsed.options:
+        if name not in chosen.options:
+            raise unknown(f"option of selector {chosen.name!r} called", name, chosen.options)
+    return Bound(chosen, dict(parsed.options))
+
+
+def options_of(function: Callable[..., Any] | None) -> dict[str, Any]:
+    """The keyword-only arguments of a function and their defaults."""
+    if function is None:
+        return {}
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def call(function: Callable[..., Any], *args: Any, options: Mapping[str, Any]) -> Any:
+    """Call with those of the options that the function has."""
+    mine = options_of(function)
+    return function(*args, **{name: value for name, value in options.items() if name in mine})
+
+
+@cache
+def _load() -> None:
+    """Import every file of `scores` and `select`, and what other packages offer."""
+    for folder in ("ncalr.acquire.select", "ncalr.acquire.scores"):
+        for module in iter_modules(import_module(folder).__path__):
+            import_module(f"{folder}.{module.name}")
+    for entry in entry_points(group="ncalr.strategies"):
+        entry.load()
+
+
+def _first_line(function: Callable[..., Any] | None) -> str:
+    return (inspect.getdoc(function) or "").split("\n")[0] if function else ""
+
+
+def _names(names: Needs, options: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(names(options) if callable(names) else names)

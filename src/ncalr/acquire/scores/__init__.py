@@ -1,0 +1,1 @@
+"""Strategies: one rule a file, each a small note on its paper."""

@@ -1,0 +1,31 @@
+"""CMAP alone: items that would turn their predicted class's mean towards the other classes.
+
+One half of NCAL-R (Goel et al. 2025); formula and derivation in `ncalr.geometry.alignment`. On features that are
+never negative it is largely an uncertainty score: high where a feature points to the global mean rather than to its
+class. It scales with 1 / (n_c + 1) and so favours small classes; `counts="neutral"` takes that out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ncalr.acquire.evidence import Evidence
+from ncalr.acquire.registry import strategy
+from ncalr.geometry.alignment import Counts, cmap_table, score_block
+
+
+@strategy(
+    "cmap",
+    needs={"features", "predictions", "statistics"},
+    rowwise=True,
+    spots_nonfinite=True,
+    cites="Goel et al. 2025",
+    cost="one pass over the features",
+)
+def cmap(evidence: Evidence, *, sign: int = 1, center: bool = False, counts: str = "paper") -> Any:
+    """Class-mean alignment perturbation: how much the item would move the class means together."""
+    table = evidence.once(
+        f"cmap {sign} {center} {counts}",
+        lambda: cmap_table(evidence["statistics"], sign=sign, center=center, counts=cast(Counts, counts)),
+    )
+    return score_block(evidence.backend, evidence["features"], evidence["predictions"], table)

@@ -1,0 +1,72 @@
+"""NCAL-R: how much an item would perturb the alignment of the class means, and how often its prediction flips.
+
+Goel, Agarwal, Anand and Arora, "Reliable Active Learning from Unreliable Labels via Neural Collapse Geometry" (2025).
+On a network trained into its terminal phase,
+
+    score(x) = ( z(CMAP(x)) + z(FF(x)) ) / 2            z: less the pool's mean, over its (population) standard deviation
+
+and the k highest are labelled. CMAP is in `ncalr.geometry.alignment`, FF in `ncalr.dynamics`.
+
+Where the paper is unclear we take its Algorithm 1: flips of the predicted class (not the variance of logits), z-scores
+(not ranks, not raw sums), high CMAP first. The other readings are options: `fusion="rank"` averages the ranks,
+`fusion="winsor"` clips the z-scores at ±3 first (FF is 0 for most of the pool, so that a single flip can be worth five
+standard deviations), `sign=-1` prefers low CMAP, `select=sequential` updates the class means after each pick. A part
+that is the same for all items counts 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scipy.stats import rankdata
+
+from ncalr.acquire.evidence import Evidence
+from ncalr.acquire.registry import strategy
+from ncalr.acquire.scores.cmap import cmap
+from ncalr.acquire.scores.ff import ff
+from ncalr.errors import BadInput
+from ncalr.kernels import Array, Backend
+
+WINSOR_LIMIT = 3.0
+
+
+def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore") -> Array:
+    """Each part on a common scale, averaged."""
+    if fusion == "rank":
+        scaled = [backend.asarray(rankdata(backend.numpy(part)) / len(part)) for part in parts.values()]
+    elif fusion in ("zscore", "winsor"):
+        scaled = [zscore(part, backend) for part in parts.values()]
+        if fusion == "winsor":
+            scaled = [backend.xp.clip(part, -WINSOR_LIMIT, WINSOR_LIMIT) for part in scaled]
+    else:
+        raise BadInput(f"fusion must be 'zscore', 'rank' or 'winsor', got {fusion!r}")
+    return sum(scaled[1:], scaled[0]) / len(scaled)
+
+
+def zscore(part: Array, backend: Backend) -> Array:
+    """Less the mean, over the population standard deviation; 0 where all are equal."""
+    values = backend.asarray(part, "float64")
+    if float(values.max()) == float(values.min()):
+        return values * 0
+    values = values - values.mean()
+    spread = float(backend.xp.sqrt((values * values).mean()))
+    values /= spread if spread > 0 else 1.0
+    return values
+
+
+@strategy(
+    "ncal",
+    needs={"features", "predictions", "flips", "statistics"},
+    fuse=fuse,
+    rowwise=True,
+    spots_nonfinite=True,
+    cites="Goel et al. 2025",
+    cost="one pass over the features",
+)
+def ncal(evidence: Evidence, *, sign: int = 1, center: bool = False, counts: str = "paper") -> dict[str, Any]:
+    """NCAL-R: class-mean alignment perturbation and feature fluctuation, standardised and averaged."""
+    return {
+        "cmap": cmap(evidence, sign=sign, center=center, counts=counts),
+        "ff": evidence.backend.asarray(ff(evidence), "float32"),
+    }

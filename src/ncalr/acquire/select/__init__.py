@@ -1,0 +1,1 @@
+"""Selectors: how k items are chosen among scored ones. One idea a file."""

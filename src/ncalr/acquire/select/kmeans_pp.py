@@ -1,0 +1,109 @@
+"""k-means++ seeding: each pick is drawn with probability proportional to its squared distance to the picks so far.
+
+Arthur and Vassilvitskii (2007); in gradient space it is BADGE (Ash et al. 2020). Drawing with probability proportional
+to a weight w is an exponential race: with E_i exponential and independent, the item with the largest w_i / E_i wins
+with probability w_i / sum w. The race makes a lazy version exact. A weight that is out of date is an upper bound, so
+run the race with old weights, bring the few front runners up to date, and the best of them has won as soon as it beats
+the next old time. Every `stale_limit` picks all weights are brought up to date by one matrix product, which is
+compute-bound where one pass a pick would be memory-bound.
+
+Items that were picked have weight 0 and cannot be drawn again. When every weight is 0 (duplicates, or gradients that
+vanish) the rest is drawn uniformly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ncalr.acquire.evidence import Evidence, chunk_rows
+from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.registry import selector
+from ncalr.acquire.select import spaces
+from ncalr.acquire.select.spaces import Points, Space
+from ncalr.errors import BadInput
+from ncalr.types import Scored, Selection
+
+_LISTED = 8
+
+
+@selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]))
+def kmeans_pp(
+    scored: Scored,  # noqa: ARG001 (distance decides alone)
+    evidence: Evidence,
+    k: int,
+    lottery: Lottery,
+    *,
+    space: str = "features",
+    first: str = "uniform",
+) -> Selection:
+    """k-means++ seeding in features, probabilities or gradients; `first` is 'uniform' or 'largest' (BADGE)."""
+    if first not in ("uniform", "largest"):
+        raise BadInput(f"first must be 'uniform' or 'largest', got {first!r}")
+    return seed(Space(space, evidence), k, lottery, first)
+
+
+def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Selection:
+    """k picks and the squared distance of each at the moment it was picked."""
+    backend, n = space.backend, space.evidence.n
+    own = np.concatenate([backend.numpy(space.take(rows).own) for rows in _chunks(space)])
+    start = int(np.argmin(lottery.keys()))
+    if first == "largest":
+        level = np.flatnonzero(own == own.max())
+        start = int(level[np.argmin(lottery.keys(level))])
+    picked, values = [start], [float(own[start])]
+    keys = backend.asarray(lottery.keys().view(np.int64) if backend.xp is not np else lottery.keys())
+    weight = backend.asarray(np.full(n, np.inf))
+    fresh: Points = space.take(np.array([start]))
+    _refresh(space, weight, fresh)
+    weight[start] = 0
+    waiting: list[Points] = []
+    while len(picked) < k:
+        draw = lottery.draw(1000 + len(picked))
+        late = space.join(waiting) if waiting else None
+        at, value = _winner(space, weight, keys, draw, late)
+        if at < 0:
+            rest = np.setdiff1d(np.arange(n), picked)
+            rest = rest[np.argsort(lottery.keys(rest), kind="stable")][: k - len(picked)]
+            return Selection(np.concatenate([picked, rest]), np.array(values + [0.0] * len(rest)))
+        picked.append(at)
+        values.append(value)
+        weight[at] = 0
+        waiting.append(space.take(np.array([at])))
+        if len(waiting) >= backend.stale_limit:
+            _refresh(space, weight, space.join(waiting))
+            waiting = []
+    return Selection(np.array(picked, np.int64), np.array(values))
+
+
+def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None) -> tuple[int, float]:
+    """The winner of one race under up-to-date weights, and its weight; -1 when no weight is left."""
+    backend = space.backend
+    while True:
+        front, times = backend.race(weight, keys, draw, _LISTED)
+        if not len(front):
+            return -1, 0.0
+        old = backend.numpy(weight[front]).astype(np.float64)
+        if late is None:
+            return int(front[0]), float(old[0])
+        nearest = backend.numpy(backend.xp.amin(space.between(space.take(front), late), 1))
+        new = np.minimum(old, nearest)
+        weight[front] = backend.asarray(new)
+        now = times * (new / old)
+        best = int(np.argmax(now))
+        if len(front) < _LISTED or now[best] >= times[-1]:
+            return (int(front[best]), float(new[best])) if new[best] > 0 else (-1, 0.0)
+
+
+def _refresh(space: Space, weight: Any, centres: Points) -> None:
+    """Bring every weight up to date with these centres, in place."""
+    xp = space.backend.xp
+    for rows in _chunks(space):
+        nearest = xp.amin(space.between(space.take(rows), centres), 1)
+        weight[rows] = xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))
+
+
+def _chunks(space: Space) -> list[slice]:
+    size = min(chunk_rows(space.evidence.row_bytes()), 16384)
+    return [slice(start, min(start + size, space.evidence.n)) for start in range(0, space.evidence.n, size)]

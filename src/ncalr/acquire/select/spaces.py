@@ -1,0 +1,165 @@
+"""Spaces: what "distance" means to the methods that spread picks out.
+
+A space hands out points and the squared distances between two groups of them, by one matrix product:
+
+    features        |a - b|^2                                     penultimate features
+    probabilities   (KL(p|q) + KL(q|p)) / 2                       softmax vectors, log p kept above log 1e-8
+    gradients       |g_a - g_b|^2, g = (p - onehot) x z           BADGE's, never built: <g_a, g_b> = <q_a, q_b><z_a, z_b>
+
+The symmetric divergence is a matrix product too: with u = (p, log p) and v = (log p, p),
+2 D = sum p log p + sum q log q - <u_p, v_q>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ncalr.acquire.evidence import Evidence, Outputs
+from ncalr.errors import UnknownName, unknown
+from ncalr.kernels import Array, Backend
+
+NEEDS = {
+    "features": ({"features"}, {"labelled_features"}),
+    "probabilities": ({"outputs"}, {"labelled_outputs"}),
+    "gradients": ({"features", "outputs"}, set()),
+}
+LOWEST_LOG = -18.420680743952367  # log 1e-8
+
+
+class Points(NamedTuple):
+    """A group of points: the factors of their inner products, and each one's own term."""
+
+    left: tuple[Array, ...]
+    right: tuple[Array, ...]
+    own: Array
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def at(self, rows: Any) -> Points:
+        """Some of the points."""
+        return Points(tuple(a[rows] for a in self.left), tuple(a[rows] for a in self.right), self.own[rows])
+
+
+@dataclass(frozen=True)
+class Space:
+    """The pool as points."""
+
+    kind: str
+    evidence: Evidence
+
+    @property
+    def backend(self) -> Backend:
+        """Where it lives."""
+        return self.evidence.backend
+
+    def take(self, rows: Any) -> Points:
+        """The points of some pool items."""
+        names = {"features": ("features",), "probabilities": (), "gradients": ("features",)}[self.kind]
+        features = [self.backend.wide(self.evidence.take(name, rows)) for name in names]
+        if self.kind == "features":
+            return _euclidean(features[0])
+        name = "logits" if "logits" in self.evidence.given else "probs"
+        outputs = Outputs(self.evidence.take(name, rows), name == "logits")
+        return (
+            _divergence(self.backend, outputs)
+            if self.kind == "probabilities"
+            else _gradient(self.backend, features[0], outputs)
+        )
+
+    def labelled(self) -> Points | None:
+        """The labelled items as points, where they were given and there are any."""
+        if self.kind == "features" and "labelled_features" in self.evidence:
+            features = self.backend.wide(self.evidence["labelled_features"])
+            return _euclidean(features) if len(features) else None
+        if self.kind == "probabilities" and "labelled_outputs" in self.evidence:
+            outputs = self.evidence["labelled_outputs"]
+            return _divergence(self.backend, outputs) if len(outputs.values) else None
+        return None
+
+    def between(self, a: Points, b: Points) -> Array:
+        """Squared distances (len(a), len(b)), never negative."""
+        inner = a.left[0] @ b.right[0].T
+        for left, right in zip(a.left[1:], b.right[1:], strict=True):
+            inner *= left @ right.T
+        inner *= -1
+        inner += a.own[:, None]
+        inner += b.own[None, :]
+        return self.backend.xp.clip(inner, 0, None, out=inner)
+
+    def join(self, groups: Sequence[Points]) -> Points:
+        """Several groups as one."""
+        cat = self.backend.xp.concatenate
+        return Points(
+            tuple(cat(parts) for parts in zip(*(g.left for g in groups), strict=True)),
+            tuple(cat(parts) for parts in zip(*(g.right for g in groups), strict=True)),
+            cat([g.own for g in groups]),
+        )
+
+
+def needs(space: str) -> set[str]:
+    """Evidence a space cannot do without."""
+    return _known(space)[0]
+
+
+def wants(space: str) -> set[str]:
+    """Evidence a space uses where given."""
+    return _known(space)[1]
+
+
+def _known(space: str) -> tuple[set[str], set[str]]:
+    if space not in NEEDS:
+        error: UnknownName = unknown("space", space, NEEDS)
+        raise error
+    return NEEDS[space]
+
+
+def _euclidean(features: Array) -> Points:
+    return Points((features,), (2 * features,), (features * features).sum(1))
+
+
+def _divergence(backend: Backend, outputs: Outputs) -> Points:
+    xp = backend.xp
+    log = log_probs(backend, outputs)
+    p = xp.exp(log)
+    own = (p * log).sum(1) / 2
+    return Points((xp.concatenate([p, log], 1),), (xp.concatenate([log, p], 1) / 2,), own)
+
+
+def _gradient(backend: Backend, features: Array, outputs: Outputs) -> Points:
+    q = residual(backend, outputs)
+    own = (q * q).sum(1) * (features * features).sum(1)
+    return Points((q, features), (2 * q, features), own)
+
+
+def log_probs(backend: Backend, outputs: Outputs) -> Array:
+    """log p, kept above log 1e-8: a class the model rules out is far away, not infinitely far."""
+    xp = backend.xp
+    values = backend.wide(outputs.values)
+    if outputs.are_logits:
+        shifted = values - xp.amax(values, 1)[:, None]
+        log = shifted - xp.log(xp.exp(shifted).sum(1))[:, None]
+    else:
+        log = xp.log(xp.clip(values, 1e-38, None))
+    return xp.clip(log, LOWEST_LOG, None)
+
+
+def residual(backend: Backend, outputs: Outputs) -> Array:
+    """p - onehot(prediction), the entry of the predicted class as minus the sum of the others (exact when p is 1)."""
+    xp = backend.xp
+    values = backend.wide(outputs.values)
+    top = backend.argmax(values)
+    rows = xp.arange(len(values)) if xp.__name__ == "numpy" else xp.arange(len(values), device=values.device)
+    if outputs.are_logits:
+        values = xp.exp(values - values[rows, top][:, None])
+        values[rows, top] = 0
+        rest = values.sum(1)
+        values /= (1 + rest)[:, None]
+        values[rows, top] = -rest / (1 + rest)
+        return values
+    values = values + 0  # a copy: the probabilities belong to the caller
+    values[rows, top] = 0
+    values[rows, top] = -values.sum(1)
+    return values

@@ -1,0 +1,77 @@
+"""Strategies written as text: `ncal`, `ncal(fusion=rank)`, `ncal(select=filtered(multiple=3))`.
+
+The text is a Python call with keyword arguments only; a bare word as a value is a string. It is parsed, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from ncalr.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and its options; an option's value may be a `Spec` again."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{key}={value}" for key, value in self.options.items())
+        return f"{self.name}({inside})" if inside else self.name
+
+
+def parse(text: str) -> Spec:
+    """The spec a text stands for.
+
+    >>> parse("ncal(fusion=rank, sign=-1)")
+    Spec(name='ncal', options={'fusion': 'rank', 'sign': -1})
+    """
+    try:
+        value = _value(
+            ast.parse(text.strip().replace("-", "_") if _is_word(text) else text, mode="eval").body
+        )
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(
+            f"cannot read {text!r} ({error}); write it as name or name(option=value, ...)"
+        ) from None
+    if isinstance(value, str):
+        return Spec(value)
+    if isinstance(value, Spec):
+        return value
+    raise BadInput(f"cannot read {text!r}; write it as name or name(option=value, ...)")
+
+
+def split(text: str) -> list[str]:
+    """The specs of a comma-separated list; commas inside brackets do not count.
+
+    >>> split("random, ncal(fusion=rank, sign=-1)")
+    ['random', 'ncal(fusion=rank, sign=-1)']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _is_word(text: str) -> bool:
+    return "(" not in text
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise ValueError("** is not an option")
+        return Spec(node.func.id, {str(keyword.arg): _value(keyword.value) for keyword in node.keywords})
+    if isinstance(node, ast.Call):
+        raise ValueError("options need names")
+    return ast.literal_eval(node)

@@ -1,0 +1,217 @@
+"""Watch a pool of any size over the checkpoints, keeping only what will be asked for.
+
+    recorder = Recorder(items=len(pool), classes=10)         # three bytes an item: enough for FF
+    for epoch in range(epochs):
+        train_one_epoch()
+        if epoch >= start_of_window:
+            recorder.record(model(pool))                      # logits (n, c), or predictions (n,)
+
+A pool that does not fit is given in pieces, in any order:
+
+            for rows, images in pool_batches:
+                recorder.add(rows, model(images))
+            recorder.close()                                  # the checkpoint is complete: every item, once
+
+| keep          | bytes an item     | what it adds                                                   |
+|---------------|-------------------|----------------------------------------------------------------|
+| `flips`       | 3                 | `flips`, `predictions` (of the last checkpoint)                |
+| `predictions` | 1 or 2 a checkpoint | `checkpoint_predictions`, `label_dispersion`, `forgetting_events` |
+| `probs`       | 4 c               | `mean_probs`                                                   |
+| `logits`      | 2 c a checkpoint  | everything, `variance`, `aum`, `temporal_discrepancy`, `sampled_probs` too |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.dynamics import scores
+from ncalr.errors import BadInput, NotRecorded, unknown
+from ncalr.geometry.statistics import to_numpy
+
+_BLOCK = 1 << 20
+KEEPS = ("flips", "predictions", "probs", "logits")
+
+
+class Recorder:
+    """A log of checkpoints over `items` pool items; see the module's text."""
+
+    def __init__(self, items: int, classes: int, keep: Iterable[str] = ("flips",)) -> None:
+        if items < 1 or not 1 <= classes <= 65536:
+            raise BadInput(f"items must be at least 1 and classes 1..65536, got {items} and {classes}")
+        self.items, self.classes = items, classes
+        self.keep = frozenset([keep] if isinstance(keep, str) else keep)
+        for name in self.keep:
+            if name not in KEEPS:
+                raise unknown("thing to keep", name, KEEPS)
+        self.checkpoints = 0
+        small = classes <= 256
+        # Three bytes an item: one for the class and two for the count, or, past 256 classes, the other way round.
+        self._label = np.dtype(np.uint8 if small else np.uint16)
+        self._last = np.zeros(items, self._label)
+        self._count = np.zeros(items, np.uint16 if small else np.uint8)
+        self._predictions: list[Any] = []
+        self._logits: list[Any] = []
+        self._probs = np.zeros((items, classes), np.float32) if "probs" in self.keep else None
+        self._open_rows = 0
+        self._open_sum = 0
+        self._whole_sum = sum(
+            _fingerprint(np.arange(start, min(start + _BLOCK, items))) for start in range(0, items, _BLOCK)
+        )
+
+    def record(self, outputs: Any) -> None:
+        """One whole checkpoint: logits (n, c), or predictions (n,) where no output needs to be kept."""
+        self.add(slice(None), outputs)
+        self.close()
+
+    def add(self, rows: Any, outputs: Any) -> None:
+        """A piece of the current checkpoint: positions (or a slice of them) and their logits or predictions."""
+        positions = self._positions(rows)
+        predictions, logits = self._read(outputs, len(positions))
+        if not self._open_rows:
+            self._start()
+        if self.checkpoints:
+            changed = self._last[positions] != predictions
+            full = np.iinfo(self._count.dtype).max
+            self._count[positions] += changed & (self._count[positions] < full)
+        self._last[positions] = predictions
+        if "predictions" in self.keep:
+            self._predictions[-1][positions] = predictions
+        if "logits" in self.keep:
+            self._logits[-1][positions] = logits
+        if self._probs is not None:
+            self._probs[positions] += scores.softmax(logits)
+        self._open_rows += len(positions)
+        self._open_sum += _fingerprint(positions)
+
+    def close(self) -> None:
+        """End the checkpoint whose pieces were added, after checking that each item came exactly once."""
+        if self._open_rows != self.items or (self._open_sum - self._whole_sum) % 2**64:
+            raise BadInput(
+                f"a checkpoint must hold each of the {self.items} items exactly once; "
+                f"{self._open_rows} rows were added{'' if self._open_rows != self.items else ', some twice'}"
+            )
+        self._open_rows, self._open_sum = 0, 0
+        self.checkpoints += 1
+
+    @property
+    def predictions(self) -> npt.NDArray[Any]:
+        """Predictions of the last checkpoint (n,)."""
+        self._ready(1)
+        return self._last
+
+    def flips(self) -> npt.NDArray[Any]:
+        """FF (n,). With more than 256 classes the count stops at 255."""
+        self._ready(2)
+        return self._count
+
+    def checkpoint_predictions(self) -> npt.NDArray[Any]:
+        """Predictions of every checkpoint (t, n)."""
+        self._ready(1)
+        self._need("checkpoint predictions", "predictions", "logits")
+        if self._predictions:
+            return np.stack(self._predictions)
+        return np.stack([step.argmax(axis=1).astype(self._label) for step in self._logits])
+
+    def label_dispersion(self) -> npt.NDArray[np.float64]:
+        """See `ncalr.dynamics.label_dispersion`."""
+        return scores.label_dispersion(self.checkpoint_predictions())
+
+    def forgetting_events(self, labels: Any) -> npt.NDArray[np.int64]:
+        """See `ncalr.dynamics.forgetting_events`."""
+        return scores.forgetting_events(self.checkpoint_predictions(), labels)
+
+    def mean_probs(self) -> npt.NDArray[np.float32]:
+        """Mean over the checkpoints of the softmax (n, c)."""
+        self._ready(1)
+        self._need("mean probabilities", "probs", "logits")
+        if self._probs is not None:
+            return np.asarray(self._probs / np.float32(self.checkpoints), np.float32)
+        return np.asarray(self.sampled_probs().mean(axis=0), np.float32)
+
+    def checkpoint_logits(self) -> npt.NDArray[np.float16]:
+        """Logits of every checkpoint (t, n, c), in half precision."""
+        self._ready(1)
+        self._need("checkpoint logits", "logits")
+        return np.stack(self._logits)
+
+    def sampled_probs(self) -> npt.NDArray[np.float32]:
+        """Softmax of every checkpoint (t, n, c): the checkpoints as an ensemble, for BALD."""
+        return np.stack([scores.softmax(step).astype(np.float32) for step in self.checkpoint_logits()])
+
+    def variance(self) -> npt.NDArray[np.float64]:
+        """See `ncalr.dynamics.variance`."""
+        return scores.variance(self.checkpoint_logits())
+
+    def temporal_discrepancy(self, back: int = 1) -> npt.NDArray[np.float64]:
+        """See `ncalr.dynamics.temporal_discrepancy`."""
+        return scores.temporal_discrepancy(self.checkpoint_logits(), back)
+
+    def aum(self, labels: Any) -> npt.NDArray[np.float64]:
+        """See `ncalr.dynamics.aum`."""
+        return scores.aum(self.checkpoint_logits(), labels)
+
+    def _start(self) -> None:
+        if "predictions" in self.keep:
+            self._predictions.append(np.zeros(self.items, self._label))
+        if "logits" in self.keep:
+            self._logits.append(np.zeros((self.items, self.classes), np.float16))
+
+    def _positions(self, rows: Any) -> npt.NDArray[Any]:
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(self.items))
+        positions = to_numpy(rows)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise BadInput(
+                f"rows must be a slice or a list of positions, got {positions.dtype} {positions.shape}"
+            )
+        if len(positions) and (positions.min() < 0 or positions.max() >= self.items):
+            raise BadInput(f"rows must lie in 0..{self.items - 1}, got {positions.min()}..{positions.max()}")
+        return np.asarray(positions)
+
+    def _read(self, outputs: Any, rows: int) -> tuple[Any, Any]:
+        outputs = to_numpy(outputs)
+        if outputs.shape == (rows,) and outputs.dtype.kind in "iu":
+            wanted = sorted(self.keep & {"probs", "logits"})
+            if wanted:
+                raise BadInput(f"this recorder keeps {' and '.join(wanted)}: give it logits, not predictions")
+            if rows and (outputs.min() < 0 or outputs.max() >= self.classes):
+                raise BadInput(
+                    f"predictions must lie in 0..{self.classes - 1}, got {outputs.min()}..{outputs.max()}"
+                )
+            return outputs, None
+        if outputs.shape != (rows, self.classes):
+            raise BadInput(
+                f"expected logits of shape ({rows}, {self.classes}) or integer predictions of shape ({rows},), "
+                f"got {outputs.dtype} of shape {outputs.shape}"
+            )
+        bad = int((~np.isfinite(outputs)).any(axis=1).sum())
+        if bad:
+            raise BadInput(f"{bad} of {rows} rows of logits hold NaN or infinity")
+        return outputs.argmax(axis=1), outputs
+
+    def _ready(self, least: int) -> None:
+        if self._open_rows:
+            raise NotRecorded(
+                f"a checkpoint is open ({self._open_rows} of {self.items} rows): call close() first"
+            )
+        if self.checkpoints < least:
+            raise NotRecorded(f"{least} checkpoint(s) are needed, {self.checkpoints} recorded so far")
+
+    def _need(self, what: str, *keeps: str) -> None:
+        if not self.keep.intersection(keeps):
+            how = " or ".join(f"keep={[k]}" for k in keeps)
+            raise NotRecorded(
+                f"{what} were not kept: make the recorder with {how} (it has {sorted(self.keep)})"
+            )
+
+
+def _fingerprint(positions: npt.NDArray[Any]) -> int:
+    """A sum (modulo 2**64) over scrambled positions: equal for equal sets, whatever their order."""
+    x = positions.astype(np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.sum(x ^ (x >> np.uint64(31)), dtype=np.uint64))

@@ -1,0 +1,57 @@
+"""Every error ncalr raises on purpose.
+
+    NcalrError
+    ├── BadInput            an argument cannot be used: what was given, what was expected, what to do
+    │   ├── MissingEvidence a strategy needs something that was not passed
+    │   └── NotFinite       NaN or infinity: how many, and where the first one is
+    ├── UnknownName         no strategy, selector or option of that name (with the nearest one)
+    ├── NotRecorded         a recorder was not asked to keep what is wanted from it
+    └── MissingExtra        an optional package is not installed (with the line that installs it)
+
+`BadInput` is also a `ValueError` and `UnknownName` also a `KeyError`, so code that knows nothing of
+ncalr still catches them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class NcalrError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class BadInput(NcalrError, ValueError):
+    """An argument cannot be used."""
+
+
+class MissingEvidence(BadInput):
+    """A strategy needs evidence that was not passed."""
+
+
+class NotFinite(BadInput):
+    """An input holds NaN or infinity."""
+
+
+class UnknownName(NcalrError, KeyError):
+    """A name is not in its registry."""
+
+    def __str__(self) -> str:  # KeyError would print the repr
+        return str(self.args[0])
+
+
+class NotRecorded(NcalrError):
+    """A recorder did not keep what is asked of it."""
+
+
+class MissingExtra(NcalrError, ImportError):
+    """An optional package is not installed."""
+
+
+def unknown(kind: str, given: str, known: Iterable[str], more: str = "") -> UnknownName:
+    """The error for a name that is not known, with the nearest one that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(given.replace("-", "_").lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(names) or 'none'}."
+    return UnknownName(f"no {kind} {given!r}.{hint}{' ' + more if more else ''}")

@@ -1,0 +1,31 @@
+"""The geometry of class means: mergeable statistics, alignment (CMA, CMAP) and neural-collapse measures."""
+
+from ncalr.geometry.alignment import cma, cmap, cmap_table
+from ncalr.geometry.collapse import (
+    Collapse,
+    cdnv,
+    measure_collapse,
+    nc1,
+    nc1_quotient,
+    nc2_equiangular,
+    nc2_equinorm,
+    nc3,
+    nc4,
+)
+from ncalr.geometry.statistics import ClassStatistics
+
+__all__ = [
+    "ClassStatistics",
+    "Collapse",
+    "cdnv",
+    "cma",
+    "cmap",
+    "cmap_table",
+    "measure_collapse",
+    "nc1",
+    "nc1_quotient",
+    "nc2_equiangular",
+    "nc2_equinorm",
+    "nc3",
+    "nc4",
+]

@@ -1,0 +1,114 @@
+"""Where arithmetic runs, and the one place that decides it.
+
+    choose(device, arrays)   Host     NumPy and compiled loops; memory-mapped and half-precision arrays as they are
+                             Device   torch, on a GPU or (where numba is missing) on the CPU
+
+Both are `Backend`s: the same few operations, on NumPy arrays or on torch tensors. Code above this folder is
+written once, against `backend.xp` (NumPy or torch: only functions that both have) and the methods below.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from ncalr.errors import BadInput, MissingExtra
+
+Array = Any
+"""A NumPy array or a torch tensor."""
+Rows = Any
+"""A slice, or an array of positions."""
+
+
+class CmapTable(NamedTuple):
+    """What a CMAP pass needs to know of the classes; `ncalr.geometry.alignment` fills it."""
+
+    centre: Array  # (d,) subtracted from every feature
+    across: Array  # (c, d)
+    along: Array  # (c, d)
+    reach: Array  # (c,)
+    pull: Array  # (c,)
+
+
+class Backend(Protocol):
+    """The operations that differ between the CPU and a GPU."""
+
+    xp: Any
+    stale_limit: int
+
+    def block(self, array: Array, rows: Rows) -> Array:
+        """These rows as a contiguous array of this backend, in their own precision; a view where possible."""
+
+    def asarray(self, array: Array, dtype: str | None = None) -> Array:
+        """The array on this backend; `dtype` is a NumPy name such as 'float32'."""
+
+    def hold(self, array: Array) -> Array:
+        """The array where random access to its rows is quick: as it is on the CPU, on the GPU for a GPU."""
+
+    def wide(self, array: Array) -> Array:
+        """At least float32, for matrix products."""
+
+    def numpy(self, array: Array) -> Any:
+        """A NumPy array of the same values."""
+
+    def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
+        """CMAP of each row; see `ncalr.geometry.cmap`."""
+
+    def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
+        """'least_confidence', 'margin' or 'entropy' of each row, higher where the model knows less."""
+
+    def top(self, values: Array, m: int) -> tuple[Any, Any]:
+        """Positions (NumPy integers) of all that are larger than the m-th largest, and of all that equal it."""
+
+    def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
+        """Sum of the rows (n, d) of each group 0..count-1, (count, d)."""
+
+    def argmax(self, outputs: Array) -> Array:
+        """The position of the largest entry of each row."""
+
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
+        """Positions picked farthest-first inside a block, as NumPy integers; see `kernels.compiled`."""
+
+    def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
+        """The first `listed` of an exponential race and their times, as NumPy arrays."""
+
+    def coverage_gain(
+        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
+    ) -> Array:
+        """Sum over j of worth_j * max(0, kernel_ij - best_j) for each row i."""
+
+    def is_finite(self, array: Array) -> bool:
+        """Whether every number of a contiguous array of this backend is finite."""
+
+
+def is_torch(array: object) -> bool:
+    """Whether it is a torch tensor, without importing torch to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:
+    """The backend for `device`; without one, where the first GPU tensor among `arrays` lives, or the CPU."""
+    if device is None:
+        device = next((a.device for a in arrays if is_torch(a) and a.device.type != "cpu"), "cpu")  # type: ignore[attr-defined]
+    if str(device) == "cpu" and importlib.util.find_spec("numba") is not None:
+        from ncalr.kernels.host import Host
+
+        return Host()
+    if importlib.util.find_spec("torch") is None:
+        what = "numba" if str(device) == "cpu" else "torch"
+        raise MissingExtra(f"device {str(device)!r} needs {what}: pip install 'ncalr[torch]'")
+    import torch
+
+    from ncalr.kernels.device import Device
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).strip().splitlines()[0]
+        raise BadInput(
+            f"device {str(device)!r} cannot be used here ({cause}); pass device='cpu' or none"
+        ) from None
+    return Device(torch.device(device))

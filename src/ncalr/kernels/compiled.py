@@ -1,0 +1,388 @@
+"""The hot loops of the CPU, compiled by numba.
+
+Every kernel takes C-contiguous blocks and fills arrays it is handed; nothing here allocates more than a few
+numbers per thread. Half-precision input comes as `uint16` bits, because numba has no half type on the CPU:
+`widen` turns the bits into float32 in registers (vcvtph2ps on x86), so a half-precision pool is read at half
+the traffic and never copied.
+
+`FAST` lets the compiler reorder sums (that is what vectorises them) but keeps NaN and infinity meaningful:
+a kernel must hand a non-finite input on to its output, where the caller looks for it.
+
+The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests step through them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.extending import intrinsic, overload
+
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def widen(value):
+    """Float32 from a float, or from the bits of a half-precision float."""
+    if isinstance(value, np.uint16):
+        return np.float32(value.view(np.float16))
+    return np.float32(value)
+
+
+@intrinsic
+def _half_to_float(_context, bits):
+    def generate(_ctx, builder, _signature, args):
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
+@intrinsic
+def _float_to_bits(_context, value):
+    def generate(_ctx, builder, _signature, args):
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _bits_to_float(_context, bits):
+    def generate(_ctx, builder, _signature, args):
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@overload(widen, inline="always")
+def _widen(value):
+    if value == types.uint16:
+        return lambda value: _half_to_float(value)
+    if value == types.float64:
+        return lambda value: value
+    return lambda value: np.float32(value)
+
+
+def float_bits(value):
+    """The bits of a float32 as int32."""
+    return np.float32(value).view(np.int32)
+
+
+def bits_float(bits):
+    """The float32 with these int32 bits."""
+    return np.int32(bits).view(np.float32)
+
+
+@overload(float_bits, inline="always")
+def _float_bits(value):
+    return lambda value: _float_to_bits(np.float32(value))
+
+
+@overload(bits_float, inline="always")
+def _bits_float(bits):
+    return lambda bits: _bits_to_float(np.int32(bits))
+
+
+# -- elementary functions the vectoriser can see through ------------------------------------------------------
+# libm's log and exp are calls, and a call keeps the loop scalar. Both below are the textbook reduction
+# (split off the power of two, a polynomial for the rest), within 2e-7 relative of the true value, and
+# are used only where a score needs no more than that.
+
+
+@njit(fastmath=FAST, inline="always")
+def quick_log(x):
+    """Natural logarithm of a positive normal float32; about -88 for 0 and for subnormals."""
+    bits = float_bits(x)
+    exponent = (
+        bits - 0x3F3504F3
+    ) >> 23  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
+    mantissa = bits_float(bits - (exponent << 23))
+    t = (mantissa - np.float32(1.0)) / (mantissa + np.float32(1.0))
+    s = t * t
+    tail = np.float32(2.0 / 9.0) + s * np.float32(2.0 / 11.0)
+    tail = np.float32(2.0 / 5.0) + s * (np.float32(2.0 / 7.0) + s * tail)
+    series = t * (np.float32(2.0) + s * (np.float32(2.0 / 3.0) + s * tail))
+    return series + np.float32(exponent) * np.float32(0.6931471805599453)
+
+
+@njit(fastmath=FAST, inline="always")
+def quick_exp(x):
+    """Exponential of a float32 that is at most 0; about 1.6e-38 below -87."""
+    y = max(x, np.float32(-87.0)) * np.float32(1.4426950408889634)
+    shifted = y + np.float32(12582912.0)  # 1.5 * 2**23: adding it rounds y to the nearest whole number
+    whole = float_bits(shifted) - np.int32(0x4B400000)
+    t = (y - (shifted - np.float32(12582912.0))) * np.float32(0.6931471805599453)
+    p = np.float32(1.0 / 120.0) + t * np.float32(1.0 / 720.0)
+    p = np.float32(1.0 / 6.0) + t * (np.float32(1.0 / 24.0) + t * p)
+    p = np.float32(1.0) + t * (np.float32(1.0) + t * (np.float32(0.5) + t * p))
+    return bits_float((whole + np.int32(127)) << np.int32(23)) * p
+
+
+def log_of(x):
+    """`quick_log` for float32, the library's logarithm for float64 (where 0 gives about -708, not -inf)."""
+    return np.log(np.maximum(x, np.finfo(x.dtype).tiny))
+
+
+def exp_of(x):
+    """`quick_exp` for float32, the library's exponential for float64."""
+    return np.exp(x)
+
+
+@overload(log_of)
+def _log_of(x):
+    if x == types.float64:
+        return lambda x: math.log(max(x, 2.2250738585072014e-308))
+    return lambda x: quick_log(max(x, np.float32(1.1754944e-38)))
+
+
+@overload(exp_of)
+def _exp_of(x):
+    if x == types.float64:
+        return lambda x: math.exp(x)
+    return lambda x: quick_exp(x)
+
+
+# -- geometry -------------------------------------------------------------------------------------------------
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
+def cmap(features, predictions, centre, across, along, reach, pull, out):
+    """CMAP of each row from three inner products; see `ncalr.geometry.alignment` for the formula."""
+    n, d = features.shape
+    for i in prange(n):
+        c = predictions[i]
+        s = widen(features[i, 0]) * 0
+        p = s
+        q = s
+        for j in range(d):
+            v = widen(features[i, j]) - centre[j]
+            s += v * across[c, j]
+            p += v * along[c, j]
+            q += v * v
+        a = reach[c] + p
+        t = max(q - p * p, 0 * q)
+        norm = math.sqrt(a * a + t)
+        shortfall = t / (norm + a) if a > 0 else norm - a
+        out[i] = (s - pull[c] * shortfall) / norm if norm > 0 else q
+
+
+# -- uncertainty ----------------------------------------------------------------------------------------------
+# The scores are sums of the small terms (everything but the top class), so that a saturated row keeps its
+# place: 1 - max p is the sum of the other probabilities, never a difference of two numbers near 1.
+# kind 0: least confidence, 1 - p1; kind 1: margin, 1 - (p1 - p2); kind 2: entropy.
+
+
+@njit(fastmath=FAST | {"nnan"})
+def largest(row):
+    """The largest entry. NaN may be lost here: every caller also sums the row, and a sum keeps it."""
+    top = widen(row[0])
+    for j in range(row.shape[0]):
+        top = max(top, widen(row[j]))
+    return top
+
+
+@njit(fastmath=FAST | {"nnan"})
+def two_largest(row):
+    """The two largest entries (equal when the largest occurs twice), by four interleaved chains.
+
+    One chain of min and max waits for itself; four keep the processor busy, and merge exactly.
+    """
+    low = widen(row[0]) * 0 - np.float32(3.0e38)
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = low
+    quads = row.shape[0] // 4
+    for j in range(quads):
+        v0, v1, v2, v3 = (
+            widen(row[4 * j]),
+            widen(row[4 * j + 1]),
+            widen(row[4 * j + 2]),
+            widen(row[4 * j + 3]),
+        )
+        b0, a0 = max(b0, min(a0, v0)), max(a0, v0)
+        b1, a1 = max(b1, min(a1, v1)), max(a1, v1)
+        b2, a2 = max(b2, min(a2, v2)), max(a2, v2)
+        b3, a3 = max(b3, min(a3, v3)), max(a3, v3)
+    for j in range(4 * quads, row.shape[0]):
+        v = widen(row[j])
+        b0, a0 = max(b0, min(a0, v)), max(a0, v)
+    b0, a0 = max(max(b0, b1), min(a0, a1)), max(a0, a1)
+    b2, a2 = max(max(b2, b3), min(a2, a3)), max(a2, a3)
+    return max(a0, a2), max(max(b0, b2), min(a0, a2))
+
+
+@njit(fastmath=FAST)
+def sum_below(row, top):
+    """The sum of the entries other than `top`."""
+    zero = widen(row[0]) * 0
+    total = zero
+    for j in range(row.shape[0]):
+        v = widen(row[j])
+        total += zero if v == top else v
+    return total
+
+
+@njit(fastmath=FAST)
+def exp_below(row, top):
+    """Sum of exp(v - top) and of its product with top - v, over the entries other than `top`."""
+    zero = widen(row[0]) * 0
+    total = zero
+    spread = zero
+    for j in range(row.shape[0]):
+        gap = widen(row[j]) - top
+        e = exp_of(gap)
+        total += e * np.float32(gap < zero)  # a select here would keep the loop scalar
+        spread -= e * gap
+    return total, spread
+
+
+@njit
+def repeats(row, top):
+    """How often `top` occurs beyond the first time."""
+    times = -1
+    for j in range(row.shape[0]):
+        times += widen(row[j]) == top
+    return times
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
+def uncertainty_of_probs(probs, kind, out):
+    """The score of each row of probabilities; not finite where the row is not."""
+    n, c = probs.shape
+    for i in prange(n):
+        row = probs[i]
+        if kind == 2:
+            entropy = widen(row[0]) * 0
+            for j in range(c):
+                p = widen(row[j])
+                entropy -= p * log_of(p)
+            out[i] = entropy
+        else:
+            top, second = two_largest(row)
+            rest = sum_below(row, top)
+            if second == top:
+                rest += top * repeats(row, top)
+            out[i] = rest + second if kind == 1 else rest
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
+def uncertainty_of_logits(logits, kind, out):
+    """The same three scores from logits; not finite where the row is not."""
+    for i in prange(logits.shape[0]):
+        row = logits[i]
+        top, second = two_largest(row)
+        rest, spread = exp_below(row, top)
+        if second == top:
+            rest += repeats(row, top)
+        if kind == 2:
+            out[i] = spread / (1 + rest) + math.log1p(rest)
+        elif kind == 1:
+            out[i] = (rest + exp_of(second - top)) / (1 + rest) + 0 * spread
+        else:
+            out[i] = rest / (1 + rest) + 0 * spread
+
+
+# -- greedy selection -----------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def farthest_in_block(weight, between, bound, most, picked):
+    """Farthest-first inside a block, while its best still beats everything outside.
+
+    `weight` holds each block item's distance to the chosen set and is updated in place; picked items get -1.
+    Ties go to the first, so the caller orders the block. Returns how many were picked.
+    """
+    m = weight.shape[0]
+    count = 0
+    while count < most:
+        best = 0
+        for i in range(m):
+            if weight[i] > weight[best]:
+                best = i
+        if weight[best] < bound or weight[best] < 0:
+            break
+        picked[count] = best
+        count += 1
+        for i in range(m):
+            weight[i] = min(weight[i], between[best, i])
+        weight[best] = -1
+    return count
+
+
+@njit
+def mix(x):
+    """One round of splitmix64: a bijection of 64-bit words that leaves no visible trace of its input."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(parallel=True, cache=True)
+def race(weight, keys, draw, listed, best_at, best_key):
+    """The front of an exponential race: items in order of weight / E, E = -log u, u from (draw, key).
+
+    Fills `best_at` and `best_key` (threads, listed), each thread's share in falling order, -1 where there are
+    fewer. An item wins with probability proportional to its weight.
+    """
+    n = weight.shape[0]
+    threads = best_at.shape[0]
+    for t in prange(threads):
+        for r in range(listed):
+            best_at[t, r] = -1
+            best_key[t, r] = -1.0
+        last = 0.0
+        for i in range(n * t // threads, n * (t + 1) // threads):
+            w = weight[i]
+            if w > 0:
+                u = (np.float64(mix(keys[i] ^ draw) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+                if w > last * (1.0 - u):  # -log u >= 1 - u, so nothing that could enter is left out
+                    key = w / -math.log(u)
+                    if key > last:
+                        r = listed - 1
+                        while r > 0 and best_key[t, r - 1] < key:
+                            best_key[t, r] = best_key[t, r - 1]
+                            best_at[t, r] = best_at[t, r - 1]
+                            r -= 1
+                        best_key[t, r] = key
+                        best_at[t, r] = i
+                        last = max(best_key[t, listed - 1], 0.0)
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
+def coverage_gain(dots, row_norms, norms, best, worth, scale, ball, out):
+    """Gain of each row of a block: sum over j of worth[j] * max(0, kernel(i, j) - best[j]).
+
+    The kernel of a squared distance s is exp(-s * scale), or, when `ball`, 1 where s * scale < 1 and else 0.
+    """
+    rows, n = dots.shape
+    for i in prange(rows):
+        total = np.float64(0.0)
+        for start in range(0, n, 4096):  # partial sums in float32, their total in float64
+            part = np.float32(0.0)
+            for j in range(start, min(start + 4096, n)):
+                s = max(row_norms[i] + norms[j] - 2 * dots[i, j], np.float32(0.0)) * scale
+                k = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
+                part += worth[j] * max(np.float32(0.0), k - best[j])
+            total += part
+        out[i] = total
+
+
+# -- checks ---------------------------------------------------------------------------------------------------
+
+
+@njit(parallel=True, fastmath={"reassoc", "nsz"}, cache=True)
+def all_finite(flat, out):
+    """out[t] is 0 where thread t's share holds only finite numbers: x * 0 is 0 for those alone."""
+    threads = out.shape[0]
+    for t in prange(threads):
+        lo = flat.shape[0] * t // threads
+        hi = flat.shape[0] * (t + 1) // threads
+        total = widen(flat[0]) * 0
+        for i in range(lo, hi):
+            total += widen(flat[i]) * 0
+        out[t] = total
+
+
+def threads() -> int:
+    """How many threads the kernels run on."""
+    return int(numba.get_num_threads())

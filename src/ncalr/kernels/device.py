@@ -1,0 +1,147 @@
+"""torch, on a GPU (or on the CPU where numba is missing).
+
+Streaming passes that torch can only express with several trips through memory have a Triton kernel
+(`triton_kernels.py`), used where Triton is there; the torch lines beside the call are what it computes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import torch
+
+from ncalr.kernels import Array, CmapTable, Rows
+
+
+class Device:
+    """The torch backend on one device."""
+
+    xp = torch
+    stale_limit = 1
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
+
+    def block(self, array: Array, rows: Rows) -> Array:
+        if isinstance(array, torch.Tensor):
+            if isinstance(rows, np.ndarray):
+                rows = torch.from_numpy(rows).to(array.device)
+            return array.detach()[rows].to(self.device).contiguous()
+        return self.asarray(
+            np.ascontiguousarray(array[rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows])
+        )
+
+    def asarray(self, array: Array, dtype: str | None = None) -> Array:
+        if not isinstance(array, torch.Tensor):
+            array = np.asarray(array)
+            array = array.astype(np.int64) if array.dtype.kind == "u" and array.dtype.itemsize > 1 else array
+            array = torch.from_numpy(array if array.flags.writeable else array.copy())
+        array = array.detach().to(self.device)
+        return array if dtype is None else array.to(getattr(torch, dtype))
+
+    def hold(self, array: Array) -> Array:
+        return self.asarray(array)
+
+    def wide(self, array: Array) -> Array:
+        return array if array.dtype in (torch.float32, torch.float64) else array.float()
+
+    def numpy(self, array: Array) -> Any:
+        if not isinstance(array, torch.Tensor):
+            return np.asarray(array)
+        return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()
+
+    def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
+        kind = torch.float64 if features.dtype == torch.float64 else torch.float32
+        centre, across, along, reach, pull = (self.asarray(t).to(kind) for t in table)
+        if self.triton and kind == torch.float32:
+            from ncalr.kernels import triton_kernels
+
+            return triton_kernels.cmap(features, predictions, CmapTable(centre, across, along, reach, pull))
+        c = predictions.long()
+        z = features.to(kind) - centre
+        s = (z * across[c]).sum(1)
+        p = (z * along[c]).sum(1)
+        q = (z * z).sum(1)
+        a = reach[c] + p
+        t = (q - p * p).clamp_min(0)
+        norm = torch.sqrt(a * a + t)
+        shortfall = torch.where(a > 0, t / (norm + a), norm - a)
+        return torch.where(norm > 0, (s - pull[c] * shortfall) / norm, q)
+
+    def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
+        x = self.wide(outputs)
+        spoiled = (x * 0).sum(1)  # not finite where the row is not
+        top, at = x.max(1, keepdim=True)
+        if logits:
+            x = torch.exp(x - top)
+        if kind == "entropy" and not logits:
+            return torch.special.entr(x).sum(1) + spoiled
+        rivals = x.scatter(1, at, 0.0)
+        rest = rivals.sum(1)
+        if kind == "entropy":
+            return torch.log1p(rest) - torch.special.xlogy(x, x).sum(1) / (1 + rest) + spoiled
+        score = rest + rivals.amax(1) if kind == "margin" else rest
+        return (score / (1 + rest) if logits else score) + spoiled
+
+    def top(self, values: Array, m: int) -> tuple[Any, Any]:
+        cut = torch.topk(values, m, sorted=True).values[-1]
+        return self.numpy(torch.nonzero(values > cut)[:, 0]), self.numpy(torch.nonzero(values == cut)[:, 0])
+
+    def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
+        total = torch.zeros(count, rows.shape[1], dtype=rows.dtype, device=self.device)
+        return total.index_add_(0, self.asarray(groups), rows)
+
+    def argmax(self, outputs: Array) -> Array:
+        return outputs.argmax(1)
+
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
+        if self.triton:
+            from ncalr.kernels import triton_kernels
+
+            return triton_kernels.farthest_in_block(weight, between, bound, most)
+        picked = []
+        while len(picked) < most:
+            best = int(weight.argmax())
+            if float(weight[best]) < max(bound, 0.0):
+                break
+            picked.append(best)
+            torch.minimum(weight, between[best], out=weight)
+            weight[best] = -1
+        return np.array(picked, np.int64)
+
+    def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
+        u = (_shift(_mix(keys ^ _signed(draw)), 11).double() + 0.5) * (1.0 / 9007199254740992.0)
+        time, at = torch.topk(weight / -torch.log(u), min(listed, len(weight)))
+        time, at = time.cpu().numpy(), at.cpu().numpy()
+        return at[time > 0], time[time > 0]
+
+    def coverage_gain(
+        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
+    ) -> Array:
+        s = (row_norms[:, None] + norms[None, :] - 2 * dots).clamp_min(0) * scale
+        kernel = (s < 1).to(s.dtype) if ball else torch.exp(-s)
+        return ((kernel - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
+
+    def is_finite(self, array: Array) -> bool:
+        return not array.is_floating_point() or bool((array * 0).sum() == 0)
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as torch's signed integer."""
+    return word - 2**64 if word >= 2**63 else word
+
+
+def _shift(x: Array, by: int) -> Array:
+    """Right shift of the unsigned word behind a signed integer."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def _mix(x: Array) -> Array:
+    """`kernels.compiled.mix` on signed integers."""
+    x = x + _signed(0x9E3779B97F4A7C15)
+    x = (x ^ _shift(x, 30)) * _signed(0xBF58476D1CE4E5B9)
+    x = (x ^ _shift(x, 27)) * _signed(0x94D049BB133111EB)
+    return x ^ _shift(x, 31)

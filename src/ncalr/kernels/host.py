@@ -1,0 +1,108 @@
+"""The CPU: NumPy for matrix products, compiled loops for everything that streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ncalr.kernels import Array, CmapTable, Rows, is_torch
+
+KINDS = ("least_confidence", "margin", "entropy")
+
+
+class Host:
+    """The CPU backend. It has no state."""
+
+    xp = np
+    stale_limit = 64
+    """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
+
+    def block(self, array: Array, rows: Rows) -> Array:
+        if is_torch(array):
+            part = array[rows].detach().cpu()
+            array = (part.float() if str(part.dtype) == "torch.bfloat16" else part).numpy()
+        else:
+            array = array[rows]
+        return np.ascontiguousarray(array)
+
+    def asarray(self, array: Array, dtype: str | None = None) -> Array:
+        return np.asarray(self.block(array, slice(None)) if is_torch(array) else array, dtype=dtype)
+
+    def hold(self, array: Array) -> Array:
+        return array
+
+    def wide(self, array: Array) -> Array:
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+
+    def numpy(self, array: Array) -> Any:
+        return np.asarray(array)
+
+    def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
+        from ncalr.kernels import compiled
+
+        kind = np.float64 if features.dtype == np.float64 else np.float32
+        out = np.empty(len(features), kind)
+        ready = [np.ascontiguousarray(t, kind) for t in table]
+        compiled.cmap(_bits(features), np.ascontiguousarray(predictions), *ready, out)
+        return out
+
+    def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty(len(outputs), np.float64 if outputs.dtype == np.float64 else np.float32)
+        kernel = compiled.uncertainty_of_logits if logits else compiled.uncertainty_of_probs
+        kernel(_bits(outputs), KINDS.index(kind), out)
+        return out
+
+    def top(self, values: Array, m: int) -> tuple[Any, Any]:
+        cut = np.partition(values, len(values) - m)[len(values) - m]
+        return np.flatnonzero(values > cut), np.flatnonzero(values == cut)
+
+    def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
+        n = len(rows)
+        member = sparse.csr_array((np.ones(n, rows.dtype), (groups, np.arange(n))), shape=(count, n))
+        return member @ rows
+
+    def argmax(self, outputs: Array) -> Array:
+        return outputs.argmax(axis=1)
+
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
+        from ncalr.kernels import compiled
+
+        picked = np.empty(most, np.int64)
+        return picked[: compiled.farthest_in_block(weight, between, bound, most, picked)]
+
+    def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
+        from ncalr.kernels import compiled
+
+        at = np.empty((compiled.threads(), listed), np.int64)
+        time = np.empty(at.shape)
+        compiled.race(weight, keys, np.uint64(draw), listed, at, time)
+        front = np.argsort(-time, axis=None, kind="stable")[:listed]
+        front = front[at.ravel()[front] >= 0]
+        return at.ravel()[front], time.ravel()[front]
+
+    def coverage_gain(
+        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
+    ) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty(len(dots))
+        compiled.coverage_gain(dots, row_norms, norms, best, worth, np.float32(scale), ball, out)
+        return out
+
+    def is_finite(self, array: Array) -> bool:
+        if array.dtype.kind != "f" or array.size == 0:
+            return True
+        from ncalr.kernels import compiled
+
+        flags = np.zeros(compiled.threads())
+        compiled.all_finite(_bits(array.reshape(-1)), flags)
+        return bool((flags == 0).all())
+
+
+def _bits(array: Array) -> Array:
+    """Half precision as its bits: the compiled loops widen it in registers."""
+    return array.view(np.uint16) if array.dtype == np.float16 else array

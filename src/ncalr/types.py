@@ -1,0 +1,63 @@
+"""The small frozen values that pass between the rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One number an item, higher = label first, and the parts it was made of. None where a strategy only selects."""
+
+    scores: Any  # (n,) on the backend, or None
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    rescore: Callable[[Any], Scored] | None = None
+
+    def again(self, evidence: Any) -> Scored:
+        """The same strategy's scores under other evidence."""
+        assert self.rescore is not None, "scored without a strategy"  # noqa: S101 (a bug of ours, not of the caller)
+        return self.rescore(evidence)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Positions in the order they were picked, with the value each was picked for."""
+
+    positions: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64] | None = (
+        None  # where the selector has a value of its own (a distance, a gain)
+    )
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Picks:
+    """What to label next, most wanted first."""
+
+    ids: npt.NDArray[Any]  # (k,)
+    scores: npt.NDArray[np.float64]  # (k,)
+    parts: dict[
+        str, npt.NDArray[np.float64]
+    ]  # each (k,): the parts of the score, so a person can be told why
+    strategy: str = ""
+    notes: tuple[str, ...] = ()  # what was done differently from the plain method, if anything
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary a pick: rank, id, score, parts."""
+        return [
+            {
+                "rank": rank + 1,
+                "id": self.ids[rank].item(),
+                "score": float(self.scores[rank]),
+                **{name: float(values[rank]) for name, values in self.parts.items()},
+            }
+            for rank in range(len(self.ids))
+        ]
