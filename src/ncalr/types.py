@@ -29,9 +29,7 @@ class Selection:
     """Positions in the order they were picked, with the value each was picked for."""
 
     positions: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64] | None = (
-        None  # where the selector has a value of its own (a distance, a gain)
-    )
+    values: npt.NDArray[np.float64] | None = None  # where the selector has a value of its own (a distance, a gain)
     notes: tuple[str, ...] = ()
 
 
@@ -41,9 +39,7 @@ class Picks:
 
     ids: npt.NDArray[Any]  # (k,)
     scores: npt.NDArray[np.float64]  # (k,)
-    parts: dict[
-        str, npt.NDArray[np.float64]
-    ]  # each (k,): the parts of the score, so a person can be told why
+    parts: dict[str, npt.NDArray[np.float64]]  # each (k,): the parts of the score, so a person can be told why
     strategy: str = ""
     notes: tuple[str, ...] = ()  # what was done differently from the plain method, if anything
 

@@ -50,9 +50,7 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name == "statistics":
             if not isinstance(value, ClassStatistics):
-                raise BadInput(
-                    f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}"
-                )
+                raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
             arrays[name] = value
             continue
         array = value if is_torch(value) else np.asarray(value)
@@ -62,9 +60,7 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
     if not any(name in POOL_AXIS for name in arrays):
-        raise BadInput(
-            "nothing about the pool was given; pass features=, logits=, probs= or another pool array"
-        )
+        raise BadInput("nothing about the pool was given; pass features=, logits=, probs= or another pool array")
     return arrays
 
 
@@ -127,9 +123,7 @@ def open_positions(ids: Any, exclude: Any) -> Any:
     if not len(exclude):
         return slice(None)
     if (exclude.dtype.kind == "U") != (ids.dtype.kind == "U"):
-        raise BadInput(
-            f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids"
-        )
+        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids")
     strangers = exclude[~np.isin(exclude, ids)]
     if len(strangers):
         raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0]!r}")
@@ -171,12 +165,10 @@ def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
 
 
 def check_finite(plan: Plan, evidence: Evidence) -> None:
-    """No NaN and no infinity in what is read. A strategy that spots them in its pass over the pool is spared this one."""
+    """No NaN and no infinity in what is read; a strategy that spots them in its own pass is spared this one."""
     for name in sorted(used(plan, evidence.given)):
         array = evidence.given[name]
-        if name == "statistics" or (
-            name in POOL_AXIS and plan.strategy.spots_nonfinite and _score_only(plan, name)
-        ):
+        if name == "statistics" or (name in POOL_AXIS and plan.strategy.spots_nonfinite and _score_only(plan, name)):
             continue
         check_array(name, array, evidence.backend)
 
@@ -214,19 +206,11 @@ def _score_only(plan: Plan, name: str) -> bool:
 
 
 def _check_numbers(name: str, array: Any) -> None:
-    kind = (
-        "i"
-        if is_torch(array) and not array.is_floating_point()
-        else "f"
-        if is_torch(array)
-        else array.dtype.kind
-    )
+    kind = "i" if is_torch(array) and not array.is_floating_point() else "f" if is_torch(array) else array.dtype.kind
     if name in WHOLE_NUMBERS and kind not in "iu":
         raise BadInput(f"{name} must be whole numbers, got {array.dtype}")
     if name not in WHOLE_NUMBERS and kind != "f":
-        raise BadInput(
-            f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}"
-        )
+        raise BadInput(f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}")
 
 
 def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:

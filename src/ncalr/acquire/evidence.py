@@ -53,8 +53,6 @@ SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What each derived piece of evidence can be had from, best first."""
 
-CHUNK_BYTES = 32 << 20
-
 
 class Outputs(NamedTuple):
     """Logits or probabilities (n, c), and which of the two."""
@@ -78,9 +76,7 @@ class Evidence:
     def __getitem__(self, name: str) -> Any:
         """A piece of evidence on the backend; derived where it was not given."""
         if self.allowed is not None and name not in self.allowed:
-            raise MissingEvidence(
-                f"a strategy read {name!r}, which it did not declare; add it to its needs or wants"
-            )
+            raise MissingEvidence(f"a strategy read {name!r}, which it did not declare; add it to its needs or wants")
         if name in _DERIVED:
             return _DERIVED[name](self)
         if name not in self.given:
@@ -121,18 +117,16 @@ class Evidence:
         """The same evidence with some pieces replaced."""
         return replace(self, given={**self.given, **given}, shared={})
 
-    def chunks(self, row_bytes: int | None = None) -> Iterator[tuple[slice, Evidence]]:
-        """Consecutive windows of about `CHUNK_BYTES`, each with its place in the whole."""
-        size = chunk_rows(self.row_bytes() if row_bytes is None else row_bytes)
+    def chunks(self) -> Iterator[tuple[slice, Evidence]]:
+        """Consecutive windows of a size the backend handles well, each with its place in the whole."""
+        size = max(1024, self.backend.chunk_bytes // max(self.row_bytes(), 1))
         for start in range(0, self.n, size):
             stop = min(start + size, self.n)
             yield slice(start, stop), self.window(start, stop)
 
     def row_bytes(self) -> int:
         """Bytes an item of the largest pool array that may be read."""
-        sizes = [
-            _item_bytes(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS
-        ]
+        sizes = [_item_bytes(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS]
         return max(sizes, default=1)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
@@ -148,11 +142,6 @@ def source_of(name: str, given: Iterable[str]) -> tuple[str, ...] | None:
         if all(part in given for part in source):
             return source
     return None
-
-
-def chunk_rows(row_bytes: int) -> int:
-    """How many rows make a chunk."""
-    return max(1024, CHUNK_BYTES // max(row_bytes, 1))
 
 
 def _outputs(evidence: Evidence) -> Outputs:
@@ -176,11 +165,7 @@ def _predictions(evidence: Evidence) -> Array:
 def _flips(evidence: Evidence) -> Array:
     if "flips" in evidence.given:
         return evidence.read("flips")
-    log = evidence.read("checkpoint_predictions")
-    count = evidence.backend.asarray(np.zeros(log.shape[1], np.int16))
-    for before, after in zip(log[:-1], log[1:], strict=True):
-        count += before != after
-    return count
+    return evidence.backend.flips(evidence.read("checkpoint_predictions"))
 
 
 def _statistics(evidence: Evidence) -> ClassStatistics:

@@ -30,7 +30,7 @@ def mix_all(x: Words) -> Words:
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)), np.uint64)
 
 
 class Lottery:
@@ -66,7 +66,7 @@ class Lottery:
     def uniform(self, purpose: int = 0, rows: Any = slice(None)) -> npt.NDArray[np.float64]:
         """One number strictly between 0 and 1 an item."""
         words = mix_all(self.keys(rows) ^ np.uint64(self.draw(purpose)))
-        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53, np.float64)
 
     def gumbel(self, purpose: int = 0) -> npt.NDArray[np.float64]:
         """One standard Gumbel number an item."""

@@ -92,10 +92,7 @@ def query(
 def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int]) -> Picks:
     """Score, select, and turn positions into ids: the one place where that happens."""
     if not plan.strategy.rowwise or plan.select.needs:
-        held = {
-            name: a if name == "statistics" else evidence.backend.hold(a)
-            for name, a in evidence.given.items()
-        }
+        held = {name: a if name == "statistics" else evidence.backend.hold(a) for name, a in evidence.given.items()}
         evidence = evidence.changed(**held)
     lottery = Lottery(seed, ids)
     scored = score(plan, evidence)
@@ -112,6 +109,7 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     if strategy.score is None:
         return Scored(None, {}, again)
     seen = evidence.only(strategy.needs | strategy.wants)
+    parts: Mapping[str, Any]
     if strategy.rowwise:
         pieces = [_parts(plan, chunk) for _, chunk in seen.chunks()]
         join = evidence.backend.xp.concatenate

@@ -109,9 +109,7 @@ _STRATEGIES: dict[str, Strategy] = {}
 _SELECTORS: dict[str, Selector] = {}
 
 
-def strategy(
-    name: str, *, needs: Iterable[str], **facts: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def strategy(name: str, *, needs: Iterable[str], **facts: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the score of strategy `name`."""
 
     def register(score: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,9 +130,7 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
     return made
 
 
-def selector(
-    name: str, *, needs: Needs = (), wants: Needs = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def selector(name: str, *, needs: Needs = (), wants: Needs = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as selector `name`."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,13 +31,9 @@ def parse(text: str) -> Spec:
     Spec(name='ncal', options={'fusion': 'rank', 'sign': -1})
     """
     try:
-        value = _value(
-            ast.parse(text.strip().replace("-", "_") if _is_word(text) else text, mode="eval").body
-        )
+        value = _value(ast.parse(text.strip().replace("-", "_") if _is_word(text) else text, mode="eval").body)
     except (SyntaxError, ValueError) as error:
-        raise BadInput(
-            f"cannot read {text!r} ({error}); write it as name or name(option=value, ...)"
-        ) from None
+        raise BadInput(f"cannot read {text!r} ({error}); write it as name or name(option=value, ...)") from None
     if isinstance(value, str):
         return Spec(value)
     if isinstance(value, Spec):

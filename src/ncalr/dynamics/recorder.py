@@ -12,12 +12,12 @@ A pool that does not fit is given in pieces, in any order:
                 recorder.add(rows, model(images))
             recorder.close()                                  # the checkpoint is complete: every item, once
 
-| keep          | bytes an item     | what it adds                                                   |
-|---------------|-------------------|----------------------------------------------------------------|
-| `flips`       | 3                 | `flips`, `predictions` (of the last checkpoint)                |
-| `predictions` | 1 or 2 a checkpoint | `checkpoint_predictions`, `label_dispersion`, `forgetting_events` |
-| `probs`       | 4 c               | `mean_probs`                                                   |
-| `logits`      | 2 c a checkpoint  | everything, `variance`, `aum`, `temporal_discrepancy`, `sampled_probs` too |
+| keep          | bytes an item        | what it adds                                                         |
+|---------------|----------------------|----------------------------------------------------------------------|
+| `flips`       | 3                    | `flips`, `predictions` (of the last checkpoint)                      |
+| `predictions` | 1 or 2 a checkpoint  | `checkpoint_predictions`, `label_dispersion`, `forgetting_events`    |
+| `probs`       | 4 c                  | `mean_probs`                                                         |
+| `logits`      | 2 c + 2 a checkpoint | all that, `variance`, `aum`, `temporal_discrepancy`, `sampled_probs` |
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from ncalr.errors import BadInput, NotRecorded, unknown
 from ncalr.geometry.statistics import to_numpy
 
 _BLOCK = 1 << 20
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 KEEPS = ("flips", "predictions", "probs", "logits")
 
 
@@ -51,6 +52,8 @@ class Recorder:
         small = classes <= 256
         # Three bytes an item: one for the class and two for the count, or, past 256 classes, the other way round.
         self._label = np.dtype(np.uint8 if small else np.uint16)
+        # Half-precision logits can tie where the model's own did not: predictions are kept as they were made.
+        self._keeps_predictions = bool(self.keep & {"predictions", "logits"})
         self._last = np.zeros(items, self._label)
         self._count = np.zeros(items, np.uint16 if small else np.uint8)
         self._predictions: list[Any] = []
@@ -71,6 +74,8 @@ class Recorder:
         """A piece of the current checkpoint: positions (or a slice of them) and their logits or predictions."""
         positions = self._positions(rows)
         predictions, logits = self._read(outputs, len(positions))
+        if not len(positions):
+            return
         if not self._open_rows:
             self._start()
         if self.checkpoints:
@@ -78,7 +83,7 @@ class Recorder:
             full = np.iinfo(self._count.dtype).max
             self._count[positions] += changed & (self._count[positions] < full)
         self._last[positions] = predictions
-        if "predictions" in self.keep:
+        if self._keeps_predictions:
             self._predictions[-1][positions] = predictions
         if "logits" in self.keep:
             self._logits[-1][positions] = logits
@@ -90,10 +95,10 @@ class Recorder:
     def close(self) -> None:
         """End the checkpoint whose pieces were added, after checking that each item came exactly once."""
         if self._open_rows != self.items or (self._open_sum - self._whole_sum) % 2**64:
-            raise BadInput(
-                f"a checkpoint must hold each of the {self.items} items exactly once; "
-                f"{self._open_rows} rows were added{'' if self._open_rows != self.items else ', some twice'}"
-            )
+            what = f"a checkpoint holds each of the {self.items} items exactly once; {self._open_rows} rows were added"
+            if self._open_rows < self.items:
+                raise BadInput(f"{what}: add the rest, then close it")
+            raise BadInput(f"{what}, some twice: drop the repeats (samplers pad with them) and start a new recorder")
         self._open_rows, self._open_sum = 0, 0
         self.checkpoints += 1
 
@@ -101,20 +106,18 @@ class Recorder:
     def predictions(self) -> npt.NDArray[Any]:
         """Predictions of the last checkpoint (n,)."""
         self._ready(1)
-        return self._last
+        return np.array(self._last)
 
     def flips(self) -> npt.NDArray[Any]:
         """FF (n,). With more than 256 classes the count stops at 255."""
         self._ready(2)
-        return self._count
+        return np.array(self._count)
 
     def checkpoint_predictions(self) -> npt.NDArray[Any]:
         """Predictions of every checkpoint (t, n)."""
         self._ready(1)
         self._need("checkpoint predictions", "predictions", "logits")
-        if self._predictions:
-            return np.stack(self._predictions)
-        return np.stack([step.argmax(axis=1).astype(self._label) for step in self._logits])
+        return np.stack(self._predictions)
 
     def label_dispersion(self) -> npt.NDArray[np.float64]:
         """See `ncalr.dynamics.label_dispersion`."""
@@ -155,7 +158,7 @@ class Recorder:
         return scores.aum(self.checkpoint_logits(), labels)
 
     def _start(self) -> None:
-        if "predictions" in self.keep:
+        if self._keeps_predictions:
             self._predictions.append(np.zeros(self.items, self._label))
         if "logits" in self.keep:
             self._logits.append(np.zeros((self.items, self.classes), np.float16))
@@ -165,9 +168,7 @@ class Recorder:
             return np.arange(*rows.indices(self.items))
         positions = to_numpy(rows)
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise BadInput(
-                f"rows must be a slice or a list of positions, got {positions.dtype} {positions.shape}"
-            )
+            raise BadInput(f"rows must be a slice or a list of positions, got {positions.dtype} {positions.shape}")
         if len(positions) and (positions.min() < 0 or positions.max() >= self.items):
             raise BadInput(f"rows must lie in 0..{self.items - 1}, got {positions.min()}..{positions.max()}")
         return np.asarray(positions)
@@ -179,9 +180,7 @@ class Recorder:
             if wanted:
                 raise BadInput(f"this recorder keeps {' and '.join(wanted)}: give it logits, not predictions")
             if rows and (outputs.min() < 0 or outputs.max() >= self.classes):
-                raise BadInput(
-                    f"predictions must lie in 0..{self.classes - 1}, got {outputs.min()}..{outputs.max()}"
-                )
+                raise BadInput(f"predictions must lie in 0..{self.classes - 1}, got {outputs.min()}..{outputs.max()}")
             return outputs, None
         if outputs.shape != (rows, self.classes):
             raise BadInput(
@@ -191,22 +190,20 @@ class Recorder:
         bad = int((~np.isfinite(outputs)).any(axis=1).sum())
         if bad:
             raise BadInput(f"{bad} of {rows} rows of logits hold NaN or infinity")
+        if "logits" in self.keep and rows and max(float(outputs.max()), -float(outputs.min())) > _LARGEST_HALF:
+            raise BadInput(f"logits beyond {_LARGEST_HALF:.0f} cannot be kept in half precision: scale them down")
         return outputs.argmax(axis=1), outputs
 
     def _ready(self, least: int) -> None:
         if self._open_rows:
-            raise NotRecorded(
-                f"a checkpoint is open ({self._open_rows} of {self.items} rows): call close() first"
-            )
+            raise NotRecorded(f"a checkpoint is open ({self._open_rows} of {self.items} rows): call close() first")
         if self.checkpoints < least:
             raise NotRecorded(f"{least} checkpoint(s) are needed, {self.checkpoints} recorded so far")
 
     def _need(self, what: str, *keeps: str) -> None:
         if not self.keep.intersection(keeps):
             how = " or ".join(f"keep={[k]}" for k in keeps)
-            raise NotRecorded(
-                f"{what} were not kept: make the recorder with {how} (it has {sorted(self.keep)})"
-            )
+            raise NotRecorded(f"{what} were not kept: make the recorder with {how} (it has {sorted(self.keep)})")
 
 
 def _fingerprint(positions: npt.NDArray[Any]) -> int:

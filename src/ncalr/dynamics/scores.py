@@ -1,13 +1,13 @@
 """Scores of a log of checkpoints. Letters: t checkpoints (in order of training), n items, c classes.
 
-| function             | needs labels | from                 | value                                                    |
-|----------------------|--------------|----------------------|----------------------------------------------------------|
-| flips                | no           | predictions (t, n)   | changes between consecutive checkpoints, 0..t-1          |
-| label_dispersion     | no           | predictions (t, n)   | 1 - share of the most frequent prediction                |
-| variance             | no           | outputs (t, n, c)    | variance over t, averaged over classes                   |
-| temporal_discrepancy | no           | outputs (t, n, c)    | distance between two checkpoints' outputs                |
-| forgetting_events    | yes          | predictions (t, n)   | times it went from right to wrong; t if it was never right |
-| aum                  | yes          | logits (t, n, c)     | mean margin of the given label over the best other class |
+| function             | labels | from               | value                                                      |
+|----------------------|--------|--------------------|------------------------------------------------------------|
+| flips                | no     | predictions (t, n) | changes between consecutive checkpoints, 0..t-1            |
+| label_dispersion     | no     | predictions (t, n) | 1 - share of the most frequent prediction                  |
+| variance             | no     | outputs (t, n, c)  | variance over t, averaged over classes                     |
+| temporal_discrepancy | no     | outputs (t, n, c)  | distance between two checkpoints' outputs                  |
+| forgetting_events    | yes    | predictions (t, n) | times it went from right to wrong; t if it was never right |
+| aum                  | yes    | logits (t, n, c)   | mean margin of the given label over the best other class   |
 
 Sources: flips, the Feature Fluctuation of Goel et al. 2025 (whose text says "variance of logits" and whose formula
 counts flips: `variance` is the other reading); dispersion, Zolfaghari Bengar et al. 2021; forgetting, Toneva et al.
@@ -16,6 +16,7 @@ counts flips: `variance` is the other reading); dispersion, Zolfaghari Bengar et
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ def flips(predictions_tn: Any) -> npt.NDArray[np.uint16]:
     """
     log = _predictions(predictions_tn)
     count = np.zeros(log.shape[1], np.uint16)
-    for before, after in zip(log[:-1], log[1:], strict=True):
+    for before, after in pairwise(log):
         count += before != after
     return count
 
@@ -54,7 +55,7 @@ def label_dispersion(predictions_tn: Any) -> Floats:
         block = np.sort(log[:, start : start + _BLOCK], axis=0)
         run = np.ones(block.shape[1], np.int64)
         longest = run.copy()
-        for before, after in zip(block[:-1], block[1:], strict=True):
+        for before, after in pairwise(block):
             run = np.where(before == after, run + 1, 1)
             np.maximum(longest, run, out=longest)
         score[start : start + _BLOCK] = 1 - longest / t
@@ -116,7 +117,7 @@ def aum(logits_tnc: Any, labels: Any) -> Floats:
         own = values[rows, labels]
         values[rows, labels] = -np.inf
         total += own - values.max(axis=1)
-    return total / len(logits)
+    return np.asarray(total / len(logits), np.float64)
 
 
 def softmax(logits_nc: Any) -> Floats:
@@ -125,7 +126,7 @@ def softmax(logits_nc: Any) -> Floats:
     shifted = shifted - shifted.max(axis=-1, keepdims=True)
     np.exp(shifted, out=shifted)
     shifted /= shifted.sum(axis=-1, keepdims=True)
-    return shifted
+    return np.asarray(shifted, np.float64)
 
 
 def _unit(rows: Floats) -> Floats:

@@ -31,7 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import ClassStatistics
+from ncalr.geometry.statistics import ClassStatistics, to_numpy
 from ncalr.kernels import Array, Backend, CmapTable, choose
 
 Counts = Literal["paper", "neutral"]
@@ -71,7 +71,15 @@ def cmap(
     """
     backend = choose(device, [features])
     table = cmap_table(statistics, sign=sign, center=center, counts=counts)
+    _check_predictions(to_numpy(predictions), len(features), len(statistics.counts))
     return score_block(backend, features, predictions, table)
+
+
+def _check_predictions(predictions: Any, n: int, classes: int) -> None:
+    if predictions.shape != (n,) or predictions.dtype.kind not in "iu":
+        raise BadInput(f"predictions must be {n} integers, got {predictions.dtype} of shape {predictions.shape}")
+    if n and (predictions.min() < 0 or predictions.max() >= classes):
+        raise BadInput(f"predictions must lie in 0..{classes - 1}, got {predictions.min()}..{predictions.max()}")
 
 
 def score_block(backend: Backend, features: Any, predictions: Any, table: CmapTable) -> Array:
@@ -79,9 +87,7 @@ def score_block(backend: Backend, features: Any, predictions: Any, table: CmapTa
     d = table.across.shape[1]
     block = backend.block(features, slice(None))
     if block.ndim != 2 or block.shape[1] != d:
-        raise BadInput(
-            f"features must have shape (items, {d}), as the labelled ones have, got {tuple(block.shape)}"
-        )
+        raise BadInput(f"features must have shape (items, {d}), as the labelled ones have, got {tuple(block.shape)}")
     return backend.cmap(block, backend.block(predictions, slice(None)), table)
 
 

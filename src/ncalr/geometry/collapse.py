@@ -75,6 +75,7 @@ def measure_collapse(
 def nc1(features: Any, labels: Any, statistics: ClassStatistics) -> float:
     """tr(Sigma_W pinv(Sigma_B)) / K', by a second pass over the features."""
     features, labels = to_numpy(features), to_numpy(labels)
+    statistics.check(features, labels)
     centred = _centred_means(statistics)
     if len(centred) < 2:
         return _NAN
@@ -150,6 +151,8 @@ def nc3(weights: Any, statistics: ClassStatistics) -> float:
 def nc4(features: Any, predictions: Any, statistics: ClassStatistics) -> float:
     """Share of items whose predicted class is not the class of the nearest mean."""
     features, predictions = to_numpy(features), to_numpy(predictions)
+    if predictions.shape != (len(features),):
+        raise BadInput(f"{len(features)} features need as many predictions, got shape {predictions.shape}")
     labelled = np.flatnonzero(statistics.counts)
     if len(labelled) < 2 or not len(features):
         return _NAN

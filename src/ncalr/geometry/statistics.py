@@ -60,7 +60,7 @@ class ClassStatistics:
     def update(self, features: Any, labels: Any) -> ClassStatistics:
         """These statistics with more labelled features."""
         features, labels = to_numpy(features), to_numpy(labels)
-        self._check(features, labels)
+        self.check(features, labels)
         block = max(1, _BLOCK_BYTES // (8 * features.shape[1]))
         merged = self
         for start in range(0, len(labels), block):
@@ -109,14 +109,13 @@ class ClassStatistics:
         means = np.where(labelled[:, None], self.means - centre, 0.0)
         return ClassStatistics(self.counts, means, self.scatter), centre
 
-    def _check(self, features: Any, labels: Any) -> None:
+    def check(self, features: Any, labels: Any) -> None:
+        """Raise where these arrays cannot be labelled features of these classes."""
         classes, d = self.means.shape
         if features.ndim != 2 or features.shape[1] != d:
             raise BadInput(f"features must have shape (items, {d}), got {features.shape}")
         if labels.shape != (len(features),):
-            raise BadInput(
-                f"{len(features)} features need {len(features)} labels, got labels of shape {labels.shape}"
-            )
+            raise BadInput(f"{len(features)} features need {len(features)} labels, got labels of shape {labels.shape}")
         if len(labels) and labels.dtype.kind not in "iu":
             raise BadInput(f"labels must be integers 0..{classes - 1}, got dtype {labels.dtype}")
         if len(labels) and (labels.min() < 0 or labels.max() >= classes):
@@ -126,10 +125,8 @@ class ClassStatistics:
 def _of_block(features: Floats, labels: Any, classes: int) -> ClassStatistics:
     """The statistics of one block, in two passes over it."""
     counts = np.bincount(labels, minlength=classes).astype(np.int64)
-    member = sparse.csr_array(
-        (np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(classes, len(labels))
-    )
+    member = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(classes, len(labels)))
     means = (member @ features) / np.maximum(counts, 1)[:, None]
     away = features - means[labels]
-    scatter = np.bincount(labels, np.einsum("nd,nd->n", away, away), minlength=classes)
+    scatter = np.bincount(labels, np.einsum("nd,nd->n", away, away), minlength=classes).astype(np.float64)
     return ClassStatistics(counts, means, scatter)

@@ -35,8 +35,21 @@ class CmapTable(NamedTuple):
 class Backend(Protocol):
     """The operations that differ between the CPU and a GPU."""
 
-    xp: Any
-    stale_limit: int
+    @property
+    def xp(self) -> Any:
+        """NumPy or torch."""
+
+    @property
+    def stale_limit(self) -> int:
+        """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much of a pool array is worth handling at once."""
+
+    @property
+    def block_rows(self) -> int:
+        """How many items farthest-first looks at together, to begin with."""
 
     def block(self, array: Array, rows: Rows) -> Array:
         """These rows as a contiguous array of this backend, in their own precision; a view where possible."""
@@ -61,6 +74,12 @@ class Backend(Protocol):
 
     def top(self, values: Array, m: int) -> tuple[Any, Any]:
         """Positions (NumPy integers) of all that are larger than the m-th largest, and of all that equal it."""
+
+    def least(self, own: Array, inner: Array) -> Array:
+        """The least of own_j - inner_ij in each row i."""
+
+    def flips(self, log: Array) -> Array:
+        """How often each column of (t, n) changes from one row to the next."""
 
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         """Sum of the rows (n, d) of each group 0..count-1, (count, d)."""
@@ -108,7 +127,5 @@ def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         cause = str(error).strip().splitlines()[0]
-        raise BadInput(
-            f"device {str(device)!r} cannot be used here ({cause}); pass device='cpu' or none"
-        ) from None
+        raise BadInput(f"device {str(device)!r} cannot be used here ({cause}); pass device='cpu' or none") from None
     return Device(torch.device(device))

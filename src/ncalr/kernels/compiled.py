@@ -94,9 +94,7 @@ def _bits_float(bits):
 def quick_log(x):
     """Natural logarithm of a positive normal float32; about -88 for 0 and for subnormals."""
     bits = float_bits(x)
-    exponent = (
-        bits - 0x3F3504F3
-    ) >> 23  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
+    exponent = (bits - 0x3F3504F3) >> 23  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
     mantissa = bits_float(bits - (exponent << 23))
     t = (mantissa - np.float32(1.0)) / (mantissa + np.float32(1.0))
     s = t * t
@@ -282,6 +280,8 @@ def uncertainty_of_logits(logits, kind, out):
 
 
 # -- greedy selection -----------------------------------------------------------------------------------------
+# These run between matrix products, and stay on one thread: the library behind NumPy's products has threads of its
+# own that wait by spinning, and two thread pools on the same cores stall each other for milliseconds a call.
 
 
 @njit(cache=True)
@@ -308,6 +308,17 @@ def farthest_in_block(weight, between, bound, most, picked):
     return count
 
 
+@njit(fastmath=FAST | {"nnan"}, cache=True)
+def least(own, inner, out):
+    """The least of own[j] - inner[i, j] in each row i."""
+    n, m = inner.shape
+    for i in range(n):
+        low = own[0] - inner[i, 0]
+        for j in range(m):
+            low = min(low, own[j] - inner[i, j])
+        out[i] = low
+
+
 @njit
 def mix(x):
     """One round of splitmix64: a bijection of 64-bit words that leaves no visible trace of its input."""
@@ -317,35 +328,32 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(parallel=True, cache=True)
-def race(weight, keys, draw, listed, best_at, best_key):
+@njit(cache=True)
+def race(weight, keys, draw, at, time):
     """The front of an exponential race: items in order of weight / E, E = -log u, u from (draw, key).
 
-    Fills `best_at` and `best_key` (threads, listed), each thread's share in falling order, -1 where there are
-    fewer. An item wins with probability proportional to its weight.
+    Fills `at` and `time` in falling order, -1 where there are fewer. An item comes first with probability
+    proportional to its weight.
     """
-    n = weight.shape[0]
-    threads = best_at.shape[0]
-    for t in prange(threads):
-        for r in range(listed):
-            best_at[t, r] = -1
-            best_key[t, r] = -1.0
-        last = 0.0
-        for i in range(n * t // threads, n * (t + 1) // threads):
-            w = weight[i]
-            if w > 0:
-                u = (np.float64(mix(keys[i] ^ draw) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
-                if w > last * (1.0 - u):  # -log u >= 1 - u, so nothing that could enter is left out
-                    key = w / -math.log(u)
-                    if key > last:
-                        r = listed - 1
-                        while r > 0 and best_key[t, r - 1] < key:
-                            best_key[t, r] = best_key[t, r - 1]
-                            best_at[t, r] = best_at[t, r - 1]
-                            r -= 1
-                        best_key[t, r] = key
-                        best_at[t, r] = i
-                        last = max(best_key[t, listed - 1], 0.0)
+    listed = at.shape[0]
+    at[:] = -1
+    time[:] = -1.0
+    last = 0.0
+    for i in range(weight.shape[0]):
+        w = weight[i]
+        if w > 0:
+            u = (np.float64(mix(keys[i] ^ draw) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+            if w > last * (1.0 - u):  # -log u >= 1 - u, so nothing that could enter is left out
+                reached = w / -math.log(u)
+                if reached > last:
+                    r = listed - 1
+                    while r > 0 and time[r - 1] < reached:
+                        time[r] = time[r - 1]
+                        at[r] = at[r - 1]
+                        r -= 1
+                    time[r] = reached
+                    at[r] = i
+                    last = max(time[listed - 1], 0.0)
 
 
 @njit(parallel=True, fastmath=FAST, cache=True)
@@ -365,6 +373,9 @@ def coverage_gain(dots, row_norms, norms, best, worth, scale, ball, out):
                 part += worth[j] * max(np.float32(0.0), k - best[j])
             total += part
         out[i] = total
+
+
+coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
 
 
 # -- checks ---------------------------------------------------------------------------------------------------

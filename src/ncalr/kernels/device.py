@@ -7,6 +7,7 @@ Streaming passes that torch can only express with several trips through memory h
 from __future__ import annotations
 
 import importlib.util
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,19 @@ class Device:
 
     xp = torch
     stale_limit = 1
+    block_rows = 4096
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
+        self.chunk_bytes = (4 << 30) if self.triton else (256 << 20)  # plain torch makes copies as large as the chunk
 
     def block(self, array: Array, rows: Rows) -> Array:
         if isinstance(array, torch.Tensor):
             if isinstance(rows, np.ndarray):
                 rows = torch.from_numpy(rows).to(array.device)
             return array.detach()[rows].to(self.device).contiguous()
-        return self.asarray(
-            np.ascontiguousarray(array[rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows])
-        )
+        return self.asarray(np.ascontiguousarray(array[rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows]))
 
     def asarray(self, array: Array, dtype: str | None = None) -> Array:
         if not isinstance(array, torch.Tensor):
@@ -90,6 +91,19 @@ class Device:
         cut = torch.topk(values, m, sorted=True).values[-1]
         return self.numpy(torch.nonzero(values > cut)[:, 0]), self.numpy(torch.nonzero(values == cut)[:, 0])
 
+    def least(self, own: Array, inner: Array) -> Array:
+        return torch.amin(own - inner, 1)
+
+    def flips(self, log: Array) -> Array:
+        if self.triton:
+            from ncalr.kernels import triton_kernels
+
+            return triton_kernels.flips(log)
+        count = torch.zeros(log.shape[1], dtype=torch.int16, device=self.device)
+        for before, after in pairwise(log):
+            count += before != after
+        return count
+
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         total = torch.zeros(count, rows.shape[1], dtype=rows.dtype, device=self.device)
         return total.index_add_(0, self.asarray(groups), rows)
@@ -102,7 +116,7 @@ class Device:
             from ncalr.kernels import triton_kernels
 
             return triton_kernels.farthest_in_block(weight, between, bound, most)
-        picked = []
+        picked: list[int] = []
         while len(picked) < most:
             best = int(weight.argmax())
             if float(weight[best]) < max(bound, 0.0):

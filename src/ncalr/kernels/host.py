@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import sparse
 
 from ncalr.kernels import Array, CmapTable, Rows, is_torch
 
+_WORTH_THREADS = 1 << 22
 KINDS = ("least_confidence", "margin", "entropy")
 
 
@@ -17,7 +19,8 @@ class Host:
 
     xp = np
     stale_limit = 64
-    """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
+    chunk_bytes = 32 << 20
+    block_rows = 512
 
     def block(self, array: Array, rows: Rows) -> Array:
         if is_torch(array):
@@ -60,6 +63,19 @@ class Host:
         cut = np.partition(values, len(values) - m)[len(values) - m]
         return np.flatnonzero(values > cut), np.flatnonzero(values == cut)
 
+    def least(self, own: Array, inner: Array) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty(len(inner), inner.dtype)
+        compiled.least(own, inner, out)
+        return out
+
+    def flips(self, log: Array) -> Array:
+        count = np.zeros(log.shape[1], np.int16)
+        for before, after in pairwise(log):
+            count += before != after
+        return count
+
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         n = len(rows)
         member = sparse.csr_array((np.ones(n, rows.dtype), (groups, np.arange(n))), shape=(count, n))
@@ -77,12 +93,9 @@ class Host:
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         from ncalr.kernels import compiled
 
-        at = np.empty((compiled.threads(), listed), np.int64)
-        time = np.empty(at.shape)
-        compiled.race(weight, keys, np.uint64(draw), listed, at, time)
-        front = np.argsort(-time, axis=None, kind="stable")[:listed]
-        front = front[at.ravel()[front] >= 0]
-        return at.ravel()[front], time.ravel()[front]
+        at, time = np.empty(listed, np.int64), np.empty(listed)
+        compiled.race(weight, keys, np.uint64(draw), at, time)
+        return at[at >= 0], time[at >= 0]
 
     def coverage_gain(
         self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
@@ -90,7 +103,8 @@ class Host:
         from ncalr.kernels import compiled
 
         out = np.empty(len(dots))
-        compiled.coverage_gain(dots, row_norms, norms, best, worth, np.float32(scale), ball, out)
+        kernel = compiled.coverage_gain if dots.size > _WORTH_THREADS else compiled.coverage_gain_serial
+        kernel(dots, row_norms, norms, best, worth, np.float32(scale), ball, out)
         return out
 
     def is_finite(self, array: Array) -> bool:

@@ -1,7 +1,7 @@
 """BALD: how much the members of an ensemble disagree beyond their own doubt.
 
-Houlsby, Huszár, Ghahramani and Lengyel (2011); with dropout, Gal, Islam and Ghahramani (2017). Over s samples p_s of the
-predictive distribution (late checkpoints, dropout passes or ensemble members),
+Houlsby, Huszár, Ghahramani and Lengyel (2011); with dropout, Gal, Islam and Ghahramani (2017). Over s samples p_s
+of the predictive distribution (late checkpoints, dropout passes or ensemble members),
 
     BALD = H(mean of p_s) - mean of H(p_s)  >= 0
 """

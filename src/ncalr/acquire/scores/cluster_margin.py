@@ -1,8 +1,9 @@
 """Cluster-Margin: low margins, spread over clusters.
 
-Citovsky et al., "Batch Active Learning at Scale" (2021): cluster the pool (average linkage), keep the items with the lowest margin
-(10 k of them), and take one at random from each of their clusters in turn, small clusters first. Average linkage needs all
-pairs of distances; above 5,000 items k-means with 1.25 k clusters stands in, and the result says so.
+Citovsky et al., "Batch Active Learning at Scale" (2021): cluster the pool (average linkage), keep the items with
+the lowest margin (10 k of them), and take one at random from each of their clusters in turn, small clusters first.
+Average linkage needs all pairs of distances; above 5,000 items k-means with 1.25 k clusters stands in, and the
+result says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Entropy: -sum p log p.
 
-Shannon 1948; Settles and Craven 2008. Computed from the small terms (the classes that are not the top one), so that rows whose softmax has
-saturated in float32 keep their order instead of all tying; logits are better than probabilities for that.
+Shannon 1948; Settles and Craven 2008. Computed from the small terms (the classes that are not the top one), so that
+rows whose softmax has saturated in float32 keep their order instead of all tying; logits are better than
+probabilities for that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Label dispersion: the share of checkpoints that do not predict the most frequent class.
 
-Zolfaghari Bengar, Raducanu and van de Weijer, "When Deep Learners Change Their Mind" (2021). The order of the checkpoints
-does not matter, which is the difference from FF.
+Zolfaghari Bengar, Raducanu and van de Weijer, "When Deep Learners Change Their Mind" (2021). The order of the
+checkpoints does not matter, which is the difference from FF.
 """
 
 from __future__ import annotations

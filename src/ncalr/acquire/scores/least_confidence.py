@@ -1,7 +1,8 @@
 """Least confidence: 1 - max p.
 
-Lewis and Gale 1994. Computed from the small terms (the classes that are not the top one), so that rows whose softmax has
-saturated in float32 keep their order instead of all tying; logits are better than probabilities for that.
+Lewis and Gale 1994. Computed from the small terms (the classes that are not the top one), so that rows whose
+softmax has saturated in float32 keep their order instead of all tying; logits are better than probabilities for
+that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Margin: 1 - (p1 - p2), p1 and p2 the two largest probabilities.
 
-Scheffer, Decomain and Wrobel 2001. Computed from the small terms (the classes that are not the top one), so that rows whose softmax has
-saturated in float32 keep their order instead of all tying; logits are better than probabilities for that.
+Scheffer, Decomain and Wrobel 2001. Computed from the small terms (the classes that are not the top one), so that
+rows whose softmax has saturated in float32 keep their order instead of all tying; logits are better than
+probabilities for that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """MaxHerding: cover the pool under a smooth kernel.
 
-Bae, Oliveira and Sutherland, "Generalized Coverage for More Robust Low-Budget Active Learning" (2024): greedily maximise the
-mean over the pool of the largest kernel value with a pick or a labelled item. `select/coverage.py` has the algorithm.
+Bae, Oliveira and Sutherland, "Generalized Coverage for More Robust Low-Budget Active Learning" (2024): greedily
+maximise the mean over the pool of the largest kernel value with a pick or a labelled item. `select/coverage.py` has
+the algorithm.
 """
 
 from ncalr.acquire.registry import add

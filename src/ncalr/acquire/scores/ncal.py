@@ -3,15 +3,15 @@
 Goel, Agarwal, Anand and Arora, "Reliable Active Learning from Unreliable Labels via Neural Collapse Geometry" (2025).
 On a network trained into its terminal phase,
 
-    score(x) = ( z(CMAP(x)) + z(FF(x)) ) / 2            z: less the pool's mean, over its (population) standard deviation
+    score(x) = ( z(CMAP(x)) + z(FF(x)) ) / 2        z: less the pool's mean, over its (population) standard deviation
 
 and the k highest are labelled. CMAP is in `ncalr.geometry.alignment`, FF in `ncalr.dynamics`.
 
-Where the paper is unclear we take its Algorithm 1: flips of the predicted class (not the variance of logits), z-scores
-(not ranks, not raw sums), high CMAP first. The other readings are options: `fusion="rank"` averages the ranks,
-`fusion="winsor"` clips the z-scores at ±3 first (FF is 0 for most of the pool, so that a single flip can be worth five
-standard deviations), `sign=-1` prefers low CMAP, `select=sequential` updates the class means after each pick. A part
-that is the same for all items counts 0.
+Where the paper is unclear we take its Algorithm 1: flips of the predicted class (not the variance of logits),
+z-scores (not ranks, not raw sums), high CMAP first. The other readings are options: `fusion="rank"` averages the
+ranks, `fusion="winsor"` clips the z-scores at ±3 first (FF is 0 for most of the pool, so that a single flip can be
+worth five standard deviations), `sign=-1` prefers low CMAP, `select=sequential` updates the class means after each
+pick. A part that is the same for all items counts 0.
 """
 
 from __future__ import annotations

@@ -126,4 +126,4 @@ def _divide(inside: npt.NDArray[np.float64], outside: npt.NDArray[np.float64]) -
 
 def _squared(evidence: Evidence, a: Array, b: Array) -> npt.NDArray[np.float64]:
     squared = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * (a @ b.T)
-    return np.maximum(evidence.backend.numpy(squared).astype(np.float64), 0)
+    return np.asarray(np.maximum(evidence.backend.numpy(squared).astype(np.float64), 0), np.float64)

@@ -1,10 +1,11 @@
 """TypiClust: the most typical item of each cluster that has no label yet.
 
-Hacohen, Dekel and Weinshall, "Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets" (2022), for small
-budgets and self-supervised features. Features of pool and labelled set are scaled to length 1 and clustered by k-means
-into min(labelled + k, 500) clusters; clusters are visited by fewest labels, then by size, in turn; from each the item with
-the highest typicality, 1 / (mean squared distance to its 20 nearest in the cluster, at most half of it, + 1e-5), is taken.
-Typicality is computed once a cluster, over all its items. Clusters of five items or fewer are left for last.
+Hacohen, Dekel and Weinshall, "Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets" (2022),
+for small budgets and self-supervised features. Features of pool and labelled set are scaled to length 1 and
+clustered by k-means into min(labelled + k, 500) clusters; clusters are visited by fewest labels, then by size, in
+turn; from each the item with the highest typicality, 1 / (mean squared distance to its 20 nearest in the cluster,
+at most half of it, + 1e-5), is taken. Typicality is computed once a cluster, over all its items. Clusters of five
+items or fewer are left for last.
 """
 
 from ncalr.acquire.registry import add

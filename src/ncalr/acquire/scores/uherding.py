@@ -1,8 +1,9 @@
 """UHerding: cover the uncertain part of the pool.
 
-Bae, Oliveira and Sutherland, "Uncertainty Herding: One Active Learning Method for All Label Budgets" (2025): MaxHerding with each
-item's worth its uncertainty, 1 - (p1 - p2). Like MaxHerding while the model is unsure everywhere, like margin when it is sure of
-most. The authors calibrate the temperature of the softmax on held-out labels first; pass calibrated logits for that.
+Bae, Oliveira and Sutherland, "Uncertainty Herding: One Active Learning Method for All Label Budgets" (2025):
+MaxHerding with each item's worth its uncertainty, 1 - (p1 - p2). Like MaxHerding while the model is unsure
+everywhere, like margin when it is sure of most. The authors calibrate the temperature of the softmax on held-out
+labels first; pass calibrated logits for that.
 """
 
 from __future__ import annotations

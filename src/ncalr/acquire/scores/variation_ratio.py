@@ -1,7 +1,7 @@
 """Variation ratio: the share of an ensemble's votes that miss the most frequent class.
 
-Freeman (1965); for deep ensembles, Beluch, Genewein, Nürnberger and Köhler (2018). Members are late checkpoints, dropout
-passes or separate networks. A multiple of 1 / s with many ties, broken by the seed.
+Freeman (1965); for deep ensembles, Beluch, Genewein, Nürnberger and Köhler (2018). Members are late checkpoints,
+dropout passes or separate networks. A multiple of 1 / s with many ties, broken by the seed.
 """
 
 from __future__ import annotations

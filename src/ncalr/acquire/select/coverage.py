@@ -1,15 +1,15 @@
 """Greedy coverage: each pick is the item that adds most to how well the pool is covered.
 
-Coverage of the pool by a set S is sum_j worth_j * max over i in S of kernel(i, j), and the gain of an item is what it
-would add (Bae, Oliveira and Sutherland, "Generalized Coverage for More Robust Low-Budget Active Learning", 2024).
-With kernel exp(-(distance / radius)^2) this is MaxHerding; with kernel 1 inside the radius and 0 outside it is ProbCover
-(Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae et al. 2025).
+Coverage of the pool by a set S is sum_j worth_j * max over i in S of kernel(i, j), and the gain of an item is what
+it would add (Bae, Oliveira and Sutherland, "Generalized Coverage for More Robust Low-Budget Active Learning",
+2024). With kernel exp(-(distance / radius)^2) this is MaxHerding; with kernel 1 inside the radius and 0 outside it
+is ProbCover (Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae et al. 2025).
 
-Gains only ever fall as the set grows, so an old gain is an upper bound: a block of items with the largest old gains is
-brought up to date, and picked from while its best beats every bound outside (lazy greedy, Minoux 1978). The kernel is
-never stored: one block of rows at a time is computed from the features. First gains cost n^2 d; above `limit` items the
-method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as candidates and as the
-pool to be covered, and the result says so.
+Gains only ever fall as the set grows, so an old gain is an upper bound: a block of items with the largest old gains
+is brought up to date, and picked from while its best beats every bound outside (lazy greedy, Minoux 1978). The
+kernel is never stored: one block of rows at a time is computed from the features. First gains cost n^2 d; above
+`limit` items the method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as
+candidates and as the pool to be covered, and the result says so.
 """
 
 from __future__ import annotations
@@ -76,10 +76,7 @@ class _Coverage:
         self.features = self.backend.asarray(unit_rows(self.backend, evidence), "float32")
         n = len(self.features)
         self.norms = (self.features * self.features).sum(1)
-        labelled = evidence["labelled_features"] if "labelled_features" in evidence else None
-        if labelled is not None:
-            labelled = self.backend.asarray(unit(self.backend, self.backend.wide(labelled)), "float32")
-            labelled = labelled if len(labelled) else None
+        labelled = _labelled(evidence)
         self.radius = radius or _radius(self, labelled, lottery)
         self.scale = 1 / self.radius**2
         worth = np.ones(n) if scored.scores is None else self.backend.numpy(scored.scores)[kept]
@@ -120,9 +117,7 @@ class _Coverage:
     def _all_gains(self) -> Any:
         n = len(self.features)
         blocks = [np.arange(s, min(s + self._rows(), n)) for s in range(0, n, self._rows())]
-        return np.concatenate([self.backend.numpy(self._gain(self._dots(b), b)) for b in blocks]).astype(
-            np.float64
-        )
+        return np.concatenate([self.backend.numpy(self._gain(self._dots(b), b)) for b in blocks]).astype(np.float64)
 
     def _gain(self, dots: Array, block: Any) -> Array:
         return self.backend.coverage_gain(
@@ -171,6 +166,14 @@ def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float
     return value if value > 0 else 1.0
 
 
+def _labelled(evidence: Evidence) -> Array | None:
+    """The labelled features scaled to length 1, where there are any."""
+    if "labelled_features" not in evidence or not len(evidence["labelled_features"]):
+        return None
+    backend = evidence.backend
+    return backend.asarray(unit(backend, backend.wide(evidence["labelled_features"])), "float32")
+
+
 def _squared(backend: Any, a: Array, b: Array) -> Array:
     squared = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * (a @ b.T)
     return backend.xp.clip(squared, 0, None)
@@ -178,9 +181,7 @@ def _squared(backend: Any, a: Array, b: Array) -> Array:
 
 def unit_rows(backend: Any, evidence: Evidence) -> Array:
     """The pool's features scaled to length 1, in float32 or wider."""
-    return backend.xp.concatenate(
-        [unit(backend, backend.wide(part["features"])) for _, part in evidence.chunks()]
-    )
+    return backend.xp.concatenate([unit(backend, backend.wide(part["features"])) for _, part in evidence.chunks()])
 
 
 def unit(backend: Any, rows: Array) -> Array:

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.acquire.evidence import Evidence, chunk_rows
+from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select import spaces
 from ncalr.acquire.select.spaces import Points, Space
 from ncalr.types import Scored, Selection
 
-_BLOCK = 512
 _LARGEST_BLOCK = 4096
+_CHUNK = 16384
 _FIRST_CENTRES = 64
 
 
@@ -48,10 +48,10 @@ def k_center(
 def farthest_first(space: Space, k: int, lottery: Lottery) -> Selection:
     """k picks and the distance of each to the set chosen before it. Without labelled items the lottery starts."""
     state = _State(space, lottery)
-    size = _BLOCK
+    size = smallest = space.backend.block_rows
     while len(state.picked) < k:
         found = state.advance(size, k - len(state.picked))
-        size = _BLOCK if found else min(2 * size, _LARGEST_BLOCK)
+        size = smallest if found else min(2 * size, _LARGEST_BLOCK)
     return Selection(np.array(state.picked[:k], np.int64), np.sqrt(np.array(state.values[:k], np.float64)))
 
 
@@ -80,8 +80,9 @@ class _State:
         block, outside = self._largest(size)
         points = self.space.take(block)
         weight = self._refreshed(block, points)
-        chosen = backend.farthest_in_block(weight, self.space.between(points, points), outside, most)
-        if len(chosen):
+        chosen = np.zeros(0, np.int64)
+        if float(weight.max()) >= max(outside, 0.0):
+            chosen = backend.farthest_in_block(weight, self.space.between(points, points), outside, most)
             self.values.extend(self._values(points, block, chosen))
             self.picked.extend(block[chosen].tolist())
             self.centres.append(points.at(chosen))
@@ -93,11 +94,8 @@ class _State:
     def _start(self, labelled: Points) -> Any:
         """First bounds: the distance to a few of the centres."""
         first = labelled.at(slice(0, _FIRST_CENTRES))
-        bounds = []
-        size = min(chunk_rows(self.space.evidence.row_bytes()), 16384)
-        for start in range(0, self.n, size):
-            distances = self.space.between(self.space.take(slice(start, min(start + size, self.n))), first)
-            bounds.append(self.space.backend.xp.amin(distances, 1))
+        chunks = [slice(start, min(start + _CHUNK, self.n)) for start in range(0, self.n, _CHUNK)]
+        bounds = [self.space.nearest(self.space.take(rows), first) for rows in chunks]
         self.seen[:] = len(first)
         return self.space.backend.xp.concatenate(bounds)
 
@@ -126,9 +124,7 @@ class _State:
             if start < len(centres):
                 missed = centres.at(slice(start, None)) if start > 0 else centres
                 for lo in range(0, len(missed), _LARGEST_BLOCK):
-                    nearest = self.space.backend.xp.amin(
-                        self.space.between(points, missed.at(slice(lo, lo + _LARGEST_BLOCK))), 1
-                    )
+                    nearest = self.space.nearest(points, missed.at(slice(lo, lo + _LARGEST_BLOCK)))
                     weight = self.space.backend.xp.minimum(weight, nearest)
             start = max(start - len(centres), 0)
         weight[taken] = -1

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.acquire.evidence import Evidence, chunk_rows
+from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select import spaces
@@ -87,7 +87,7 @@ def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None
         old = backend.numpy(weight[front]).astype(np.float64)
         if late is None:
             return int(front[0]), float(old[0])
-        nearest = backend.numpy(backend.xp.amin(space.between(space.take(front), late), 1))
+        nearest = backend.numpy(space.nearest(space.take(front), late))
         new = np.minimum(old, nearest)
         weight[front] = backend.asarray(new)
         now = times * (new / old)
@@ -100,10 +100,10 @@ def _refresh(space: Space, weight: Any, centres: Points) -> None:
     """Bring every weight up to date with these centres, in place."""
     xp = space.backend.xp
     for rows in _chunks(space):
-        nearest = xp.amin(space.between(space.take(rows), centres), 1)
+        nearest = space.nearest(space.take(rows), centres)
         weight[rows] = xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))
 
 
 def _chunks(space: Space) -> list[slice]:
-    size = min(chunk_rows(space.evidence.row_bytes()), 16384)
-    return [slice(start, min(start + size, space.evidence.n)) for start in range(0, space.evidence.n, size)]
+    n, size = space.evidence.n, 16384
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -56,9 +56,7 @@ def _linked(rows: npt.NDArray[np.float64], wanted: int) -> npt.NDArray[np.int64]
 def _turns(member: npt.NDArray[np.int64], keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Everybody's place in the round-robin: by turn, then by size of cluster; the order inside a cluster is drawn."""
     _, member, sizes = np.unique(member, return_inverse=True, return_counts=True)
-    lots = np.full(
-        len(sizes), np.iinfo(np.uint64).max, np.uint64
-    )  # clusters of one size: the lowest key goes first
+    lots = np.full(len(sizes), np.iinfo(np.uint64).max, np.uint64)  # clusters of one size: the lowest key goes first
     np.minimum.at(lots, member, keys)
     inside = np.lexsort((keys, member))
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])

@@ -4,7 +4,7 @@ A space hands out points and the squared distances between two groups of them, b
 
     features        |a - b|^2                                     penultimate features
     probabilities   (KL(p|q) + KL(q|p)) / 2                       softmax vectors, log p kept above log 1e-8
-    gradients       |g_a - g_b|^2, g = (p - onehot) x z           BADGE's, never built: <g_a, g_b> = <q_a, q_b><z_a, z_b>
+    gradients       |g_a - g_b|^2, g = (p - onehot) x z         BADGE's, never built: <g_a, g_b> = <q_a, q_b><z_a, z_b>
 
 The symmetric divergence is a matrix product too: with u = (p, log p) and v = (log p, p),
 2 D = sum p log p + sum q log q - <u_p, v_q>.
@@ -31,8 +31,7 @@ LOWEST_LOG = -18.420680743952367  # log 1e-8
 class Points(NamedTuple):
     """A group of points: the factors of their inner products, and each one's own term."""
 
-    left: tuple[Array, ...]
-    right: tuple[Array, ...]
+    factors: tuple[Array, ...]
     own: Array
 
     def __len__(self) -> int:
@@ -40,7 +39,7 @@ class Points(NamedTuple):
 
     def at(self, rows: Any) -> Points:
         """Some of the points."""
-        return Points(tuple(a[rows] for a in self.left), tuple(a[rows] for a in self.right), self.own[rows])
+        return Points(tuple(factor[rows] for factor in self.factors), self.own[rows])
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Space:
         names = {"features": ("features",), "probabilities": (), "gradients": ("features",)}[self.kind]
         features = [self.backend.wide(self.evidence.take(name, rows)) for name in names]
         if self.kind == "features":
-            return _euclidean(features[0])
+            return _euclidean(self.backend, features[0])
         name = "logits" if "logits" in self.evidence.given else "probs"
         outputs = Outputs(self.evidence.take(name, rows), name == "logits")
         return (
@@ -73,7 +72,7 @@ class Space:
         """The labelled items as points, where they were given and there are any."""
         if self.kind == "features" and "labelled_features" in self.evidence:
             features = self.backend.wide(self.evidence["labelled_features"])
-            return _euclidean(features) if len(features) else None
+            return _euclidean(self.backend, features) if len(features) else None
         if self.kind == "probabilities" and "labelled_outputs" in self.evidence:
             outputs = self.evidence["labelled_outputs"]
             return _divergence(self.backend, outputs) if len(outputs.values) else None
@@ -81,22 +80,33 @@ class Space:
 
     def between(self, a: Points, b: Points) -> Array:
         """Squared distances (len(a), len(b)), never negative."""
-        inner = a.left[0] @ b.right[0].T
-        for left, right in zip(a.left[1:], b.right[1:], strict=True):
-            inner *= left @ right.T
+        inner = self._inner(a, b)
         inner *= -1
         inner += a.own[:, None]
         inner += b.own[None, :]
         return self.backend.xp.clip(inner, 0, None, out=inner)
 
+    def nearest(self, a: Points, b: Points) -> Array:
+        """Squared distance of each of `a` to the nearest of `b` (len(a),), never negative."""
+        return self.backend.xp.clip(self.backend.least(b.own, self._inner(a, b)) + a.own, 0, None)
+
     def join(self, groups: Sequence[Points]) -> Points:
         """Several groups as one."""
         cat = self.backend.xp.concatenate
-        return Points(
-            tuple(cat(parts) for parts in zip(*(g.left for g in groups), strict=True)),
-            tuple(cat(parts) for parts in zip(*(g.right for g in groups), strict=True)),
-            cat([g.own for g in groups]),
-        )
+        factors = zip(*(group.factors for group in groups), strict=True)
+        return Points(tuple(cat(parts) for parts in factors), cat([group.own for group in groups]))
+
+    def _inner(self, a: Points, b: Points) -> Array:
+        """What is taken off the sum of the own terms. `b` is the smaller group: the scaling is done there."""
+        if self.kind == "probabilities":
+            (joined,) = b.factors
+            half = joined.shape[1] // 2
+            swapped = self.backend.xp.concatenate([joined[:, half:], joined[:, :half]], 1)
+            return a.factors[0] @ (swapped / 2).T
+        inner = a.factors[0] @ (2 * b.factors[0]).T
+        for left, right in zip(a.factors[1:], b.factors[1:], strict=True):
+            inner *= left @ right.T
+        return inner
 
 
 def needs(space: str) -> set[str]:
@@ -116,22 +126,24 @@ def _known(space: str) -> tuple[set[str], set[str]]:
     return NEEDS[space]
 
 
-def _euclidean(features: Array) -> Points:
-    return Points((features,), (2 * features,), (features * features).sum(1))
+def _euclidean(backend: Backend, features: Array) -> Points:
+    return Points((features,), _squares(backend, features))
 
 
 def _divergence(backend: Backend, outputs: Outputs) -> Points:
     xp = backend.xp
     log = log_probs(backend, outputs)
     p = xp.exp(log)
-    own = (p * log).sum(1) / 2
-    return Points((xp.concatenate([p, log], 1),), (xp.concatenate([log, p], 1) / 2,), own)
+    return Points((xp.concatenate([p, log], 1),), xp.einsum("nc,nc->n", p, log) / 2)
 
 
 def _gradient(backend: Backend, features: Array, outputs: Outputs) -> Points:
     q = residual(backend, outputs)
-    own = (q * q).sum(1) * (features * features).sum(1)
-    return Points((q, features), (2 * q, features), own)
+    return Points((q, features), _squares(backend, q) * _squares(backend, features))
+
+
+def _squares(backend: Backend, rows: Array) -> Array:
+    return backend.xp.einsum("nd,nd->n", rows, rows)
 
 
 def log_probs(backend: Backend, outputs: Outputs) -> Array:

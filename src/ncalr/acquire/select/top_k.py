@@ -32,7 +32,5 @@ def best(scores: Any, k: int, evidence: Evidence, lottery: Lottery) -> npt.NDArr
 def wanted_scores(scored: Scored, name: str) -> Any:
     """The scores, or an error for a strategy that has none."""
     if scored.scores is None:
-        raise BadInput(
-            f"selector {name!r} needs scores, and this strategy gives none; choose a scoring strategy"
-        )
+        raise BadInput(f"selector {name!r} needs scores, and this strategy gives none; choose a scoring strategy")
     return scored.scores

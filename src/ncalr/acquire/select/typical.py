@@ -108,11 +108,7 @@ def _mean_distance(backend: Backend, points: Array, neighbours: int) -> npt.NDAr
     result = []
     for start in range(0, m, _BLOCK):
         block = points[start : start + _BLOCK]
-        squared = backend.numpy(
-            squares[start : start + _BLOCK, None] + squares[None, :] - 2 * (block @ points.T)
-        )
-        nearest = np.partition(squared, min(near, m - 1), axis=1)[
-            :, : near + 1
-        ]  # itself included, at distance 0
+        squared = backend.numpy(squares[start : start + _BLOCK, None] + squares[None, :] - 2 * (block @ points.T))
+        nearest = np.partition(squared, min(near, m - 1), axis=1)[:, : near + 1]  # itself included, at distance 0
         result.append(np.maximum(nearest, 0).sum(axis=1) / near)
     return np.concatenate(result).astype(np.float64)

@@ -1,0 +1,35 @@
+"""The commands of `ncalr`, gathered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import ncalr
+from ncalr.cli import query, strategies
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Reliable active learning from unreliable labels: what to label next, which labels to check, when to stop.",
+)
+app.command("query")(query.run)
+app.command("strategies")(strategies.run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ncalr {ncalr.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    del version

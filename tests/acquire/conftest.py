@@ -1,0 +1,82 @@
+"""Fixtures of the acquisition tests: both backends, one thread, and a bundle of every kind of evidence."""
+
+from __future__ import annotations
+
+import sys
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+import ncalr.acquire
+from ncalr.kernels.device import Device
+from ncalr.kernels.host import Host
+
+assert ncalr.acquire is not None
+QUERY_MODULE = sys.modules["ncalr.acquire.query"]  # `ncalr.acquire.query` is the function of that name
+
+
+@pytest.fixture(params=["host", "torch"])
+def backend(request, monkeypatch):
+    """Run the test twice: queries computed by NumPy and numba, and by torch on the CPU."""
+    made = Host() if request.param == "host" else Device(torch.device("cpu"))
+    monkeypatch.setattr(QUERY_MODULE, "choose", lambda *_: made)
+    return made
+
+
+@pytest.fixture
+def rbf_kernel(backend, request):
+    """Mark tests of the smooth kernel on the CPU, which is wrong there."""
+    if isinstance(backend, Host):
+        reason = "compiled.quick_exp inlined in coverage_gain loses its polynomial to fastmath 'reassoc': exp off by 40 %"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+@pytest.fixture
+def one_thread():
+    """Many tiny queries: waking the other threads would cost more than the work."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fail if a query gets past its checks."""
+
+    def begin(*_):
+        raise AssertionError("the work began before the input was refused")
+
+    monkeypatch.setattr(QUERY_MODULE, "pick", begin)
+
+
+@pytest.fixture
+def everything():
+    """Every kind of evidence about 60 pool items and 24 labelled ones, in numbers that half precision holds exactly."""
+    return bundle(np.random.default_rng(7), n=60, m=24)
+
+
+def bundle(rng, n, m, classes=4, d=8, kind=np.float64):
+    """Evidence of every kind; the values are rounded to half precision first."""
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float16).astype(kind)
+
+    predictions = rng.integers(0, classes, n)
+    log = np.where(rng.random((6, n)) < 0.3, rng.integers(0, classes, (6, n)), predictions)
+    log[-1] = predictions
+    logits = normal(n, classes)
+    return {
+        "features": np.maximum(normal(n, d), 0) + 0.125,
+        "logits": logits,
+        "predictions": logits.argmax(axis=1),
+        "checkpoint_predictions": log,
+        "sampled_probs": rng.dirichlet(np.ones(classes), (5, n)).astype(np.float16).astype(kind),
+        "enhanced": normal(n, d),
+        "labelled_features": np.maximum(normal(m, d), 0) + 0.125,
+        "labelled_logits": normal(m, classes),
+        "labelled_enhanced": normal(m, d),
+        "labels": np.arange(m) % classes,
+    }

@@ -1,0 +1,216 @@
+"""ProbCover, MaxHerding and UHerding against greedy coverage with the whole kernel in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from slow_references import greedy_coverage, normalised, softmax
+
+from ncalr.acquire import query
+from ncalr.errors import BadInput
+from ncalr.kernels.host import Host
+
+
+def ball(radius):
+    return lambda distance: (distance < radius).astype(float)
+
+
+def rbf(radius):
+    return lambda distance: np.exp(-((distance / radius) ** 2))
+
+
+def pool(seed, n, d=5):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def gains_of(features, picks, kernel, worth=None, labelled=None):
+    """The gain of each pick in turn, and the best gain there was."""
+    features = normalised(features)
+    table = kernel(cdist(features, features))
+    worth = np.ones(len(features)) if worth is None else worth
+    covered = np.zeros(len(features)) if labelled is None else kernel(cdist(normalised(labelled), features)).max(axis=0)
+    own, best = [], []
+    for at in picks:
+        gain = (worth * np.maximum(table - covered, 0)).mean(axis=1)
+        own.append(gain[at])
+        best.append(gain.max())
+        covered = np.maximum(covered, table[at])
+    return np.array(own), np.array(best)
+
+
+# -- balls -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labelled", [0, 7])
+@pytest.mark.parametrize("radius", [0.3, 0.6])
+def test_probcover_takes_the_ball_with_most_uncovered_items(radius, labelled, backend):
+    """Gains are whole numbers over n with many ties, so each pick is checked to be one of the best."""
+    features, bank = pool(0, 400), pool(1, 7) if labelled else None
+    given = {"labelled_features": bank} if labelled else {}
+    picks = query(f"probcover(select=coverage(kernel=ball, radius={radius}))", 60, features=features, **given)
+    own, best = gains_of(features, picks.ids, ball(radius), labelled=bank)
+    assert own.tolist() == best.tolist()
+    np.testing.assert_allclose(picks.scores, own, rtol=1e-6)
+    assert len(set(picks.ids.tolist())) == 60
+
+
+def test_probcover_equals_the_naive_greedy_where_nothing_ties(backend):
+    """Bunches of 9, 7, 5, 4 and 2 identical directions of different lengths: one pick each, largest first."""
+    sizes, directions = (9, 7, 5, 4, 2), np.eye(5)
+    member = np.repeat(np.arange(5), sizes)
+    features = directions[member] * np.random.default_rng(0).uniform(1, 3, (27, 1))
+    picks = query("probcover(select=coverage(kernel=ball, radius=0.5))", 5, features=features)
+    assert member[picks.ids].tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(picks.scores, np.array(sizes) / 27)
+
+
+def test_covered_pools_are_filled_up_by_lot(backend, one_thread):
+    features = np.tile([[1.0, 0.0]], (6, 1))
+    seen = {tuple(query("probcover(select=coverage(kernel=ball, radius=0.5))", 3, features=features, seed=s).ids) for s in range(12)}
+    assert all(len(set(picks)) == 3 for picks in seen)
+    assert len(seen) > 6
+
+
+def test_what_the_labelled_items_cover_earns_nothing(backend):
+    features = np.array([[1.0, 0], [1, 0.01], [1, -0.01], [0, 1]])
+    picks = query(
+        "probcover(select=coverage(kernel=ball, radius=0.5))", 1, features=features, labelled_features=np.array([[2.0, 0]])
+    )
+    assert picks.ids.tolist() == [3]
+
+
+def test_the_rule_for_the_radius(backend):
+    """The largest radius at which 95 % of the balls are pure: pseudo-labels are the two bunches, 90 degrees apart."""
+    rng = np.random.default_rng(0)
+    angles = np.concatenate([rng.uniform(0, 5, 40), rng.uniform(90, 95, 40)])
+    features = np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], 1)
+    picks = query("probcover", 2, features=features, classes=2)
+    apart = cdist(features[:40], features[40:])
+    nearest_other = np.concatenate([apart.min(axis=1), apart.min(axis=0)])
+    (note,) = picks.notes
+    chosen = float(note.removeprefix("radius ").removesuffix(" chosen from the data"))
+    assert chosen == pytest.approx(np.quantile(nearest_other, 0.05), rel=1e-3)
+    pure = (nearest_other >= chosen - 1e-3).mean()
+    assert 0.93 <= pure <= 0.97
+    assert (picks.ids < 40).sum() == 1
+
+
+def test_a_pool_of_one_point_gets_some_radius(backend):
+    assert query("probcover", 1, features=np.ones((1, 2))).ids.tolist() == [0]
+    assert len(query("probcover", 3, features=np.ones((4, 2))).ids) == 3
+
+
+# -- smooth kernels --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labelled", [0, 7])
+@pytest.mark.parametrize("radius", [0.2, 1.0])
+def test_maxherding_is_the_naive_greedy(radius, labelled, backend, rbf_kernel):
+    features, bank = pool(2, 500), pool(3, 7) if labelled else None
+    given = {"labelled_features": bank} if labelled else {}
+    expected, gains = greedy_coverage(features, 60, rbf(radius), labelled=bank)
+    picks = query(f"maxherding(select=coverage(radius={radius}))", 60, features=features, **given)
+    own, best = gains_of(features, picks.ids, rbf(radius), labelled=bank)
+    assert (best - own).max() < 1e-6
+    assert picks.ids.tolist()[:10] == expected[:10]
+    np.testing.assert_allclose(picks.scores, gains, atol=1e-6)
+
+
+def test_uherding_weighs_items_by_their_doubt(backend, rbf_kernel):
+    features, logits = pool(4, 400), np.random.default_rng(5).normal(size=(400, 6)) * 3
+    top = np.sort(softmax(logits), axis=1)
+    worth = 1 - (top[:, -1] - top[:, -2])
+    picks = query("uherding(select=coverage(radius=0.4))", 50, features=features, logits=logits, labelled_features=pool(6, 5))
+    own, best = gains_of(features, picks.ids, rbf(0.4), worth, pool(6, 5))
+    assert (best - own).max() < 1e-6
+    np.testing.assert_allclose(picks.scores, own, atol=1e-6)
+    np.testing.assert_allclose(picks.parts["uherding"], worth[picks.ids], rtol=1e-9)
+
+
+def test_the_whole_pool_can_be_covered(backend):
+    for strategy in ("probcover", "maxherding"):
+        picks = query(strategy, 40, features=pool(7, 40))
+        assert sorted(picks.ids.tolist()) == list(range(40))
+
+
+def test_the_smooth_radius_without_labels_is_one(backend):
+    assert query("maxherding", 1, features=pool(7, 40)).notes == ("radius 1 chosen from the data",)
+    one = query("maxherding", 1, features=pool(7, 40), labelled_features=pool(8, 1))
+    assert one.notes == ("radius 1 chosen from the data",)
+
+
+def test_the_smooth_radius_is_a_small_quantile_inside_the_labelled_set(backend):
+    labelled = pool(9, 30)
+    unit = normalised(labelled)
+    apart = cdist(unit, unit)[np.triu_indices(30, 1)]
+    (note,) = query("maxherding", 1, features=pool(7, 40), labelled_features=labelled).notes
+    assert note == f"radius {np.quantile(apart, 0.01):.4g} chosen from the data"
+
+
+def test_near_duplicates_do_not_ruin_the_smooth_radius(backend):
+    labelled = np.concatenate([pool(9, 30)] * 4)
+    (note,) = query("maxherding", 1, features=pool(7, 40), labelled_features=labelled).notes
+    assert float(note.split()[1]) > 0.05
+    (same,) = query("maxherding", 1, features=pool(7, 40), labelled_features=np.ones((5, 5))).notes
+    assert same == "radius 1 chosen from the data"
+
+
+def test_blocks_of_labelled_items_cover_like_one(backend, monkeypatch):
+    """With little memory the pool and the labelled set are gone through in many blocks."""
+    features, bank = pool(10, 300), pool(11, 100)
+    spec = "probcover(select=coverage(kernel=ball, radius=0.25))"
+    whole = query(spec, 30, features=features, labelled_features=bank)
+    monkeypatch.setattr("ncalr.acquire.select.coverage._BLOCK_BYTES", 1)
+    assert query(spec, 30, features=features, labelled_features=bank).ids.tolist() == whole.ids.tolist()
+
+
+# -- large pools and options -----------------------------------------------------------------------------------
+
+
+def test_a_pool_beyond_the_limit_is_sampled_and_says_so(backend):
+    features = pool(12, 400)
+    picks = query("probcover(select=coverage(kernel=ball, radius=0.4, limit=90))", 20, features=features, seed=5)
+    assert picks.notes == ("coverage computed on a random sample of 90 of 400 items",)
+    assert len(set(picks.ids.tolist())) == 20
+    again = query("probcover(select=coverage(kernel=ball, radius=0.4, limit=90))", 20, features=features, seed=6)
+    assert picks.ids.tolist() != again.ids.tolist()
+
+
+def test_the_sample_is_both_candidates_and_what_is_to_be_covered(backend):
+    """All 90 of the sample can be picked, and running on these alone gives the same."""
+    features = pool(12, 400)
+    spec = "probcover(select=coverage(kernel=ball, radius=0.4, limit=90))"
+    sample = np.sort(query(spec, 90, features=features, seed=5).ids)
+    picks = query(spec, 20, features=features, seed=5)
+    alone = query(spec, 20, features=features[sample], ids=sample, seed=5)
+    assert picks.ids.tolist() == alone.ids.tolist()
+    np.testing.assert_allclose(picks.scores, alone.scores, rtol=1e-6)
+
+
+def test_scores_weigh_the_sample_too(backend):
+    features, probs = np.tile(np.eye(4), (50, 1)), np.full((200, 2), 0.5)
+    probs[:] = [1.0, 0.0]
+    probs[np.arange(200) % 4 == 2] = 0.5
+    picks = query("uherding(select=coverage(kernel=ball, radius=0.5, limit=100))", 1, features=features, probs=probs)
+    assert picks.ids[0] % 4 == 2
+
+
+def test_bad_options_are_refused():
+    features = np.eye(3)
+    with pytest.raises(BadInput, match="kernel must be 'rbf' or 'ball', got 'cubic'"):
+        query("maxherding(select=coverage(kernel=cubic))", 1, features=features)
+    for radius in (0, -1.5):
+        with pytest.raises(BadInput, match=f"radius must be positive, got {radius}"):
+            query(f"maxherding(select=coverage(radius={radius}))", 1, features=features)
+    with pytest.raises(BadInput, match="limit must be at least k = 3, got 2"):
+        query("maxherding(select=coverage(limit=2))", 3, features=features)
+
+
+@pytest.mark.xfail(strict=True, reason="quick_exp in compiled.coverage_gain: 'reassoc' folds the rounding trick away")
+def test_the_gain_of_the_smooth_kernel_on_the_cpu():
+    rng = np.random.default_rng(0)
+    rows = normalised(rng.normal(size=(100, 4))).astype(np.float32)
+    norms = (rows * rows).sum(axis=1)
+    gain = Host().coverage_gain(rows @ rows.T, norms, norms, np.zeros(100, np.float32), np.ones(100, np.float32), 4.0, False)
+    np.testing.assert_allclose(gain, np.exp(-4 * cdist(rows, rows, "sqeuclidean")).sum(axis=1), rtol=1e-5)
