@@ -38,6 +38,7 @@ PEER_PYTHON = PEERS / "bin" / "python"
 OURS = {"ncalr", "numpy", "floor"}
 TIMEOUT = 300
 ATTEMPTS = 3
+PATIENCE = 20.0
 REPEAT_BELOW = 30.0
 """A disturbed measurement is repeated where it takes less than this many seconds."""
 
@@ -133,8 +134,8 @@ def measure_case(case: Case, missing: dict[str, str], quick: bool) -> dict[str, 
 def undisturbed(case: Case, library: str, folder: Path, quick: bool) -> dict[str, Any]:
     """The least disturbed of a few attempts."""
     attempts: list[dict[str, Any]] = []
-    for _ in range(ATTEMPTS):
-        wait_for_quiet()
+    for _ in range(1 if quick else ATTEMPTS):
+        wait_for_quiet(0 if quick else PATIENCE)
         row = measure(case, library, folder, quick)
         attempts.append(row)
         if "failed" in row or row["others_cores"] <= DISTURBED or row["seconds"] > REPEAT_BELOW:
@@ -142,7 +143,7 @@ def undisturbed(case: Case, library: str, folder: Path, quick: bool) -> dict[str
     return min(attempts, key=lambda row: row.get("others_cores", math.inf))
 
 
-def wait_for_quiet(patience: float = 60.0) -> None:
+def wait_for_quiet(patience: float) -> None:
     """Until the machine has been idle for half a second, or patience ends."""
     end = time.monotonic() + patience
     while time.monotonic() < end:

@@ -178,17 +178,19 @@ def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, A
     shapes = [{}]
     if tune:
         shapes += [
-            {"rows": r, "warps": w, "width": d, "waves": v}
-            for r in (16, 32, 64)
-            for w in (2, 4, 8)
-            for d in (128, 256, 512)
-            for v in (4, 8, 16)
+            {"rows": r, "step": p, "warps": w} for r in (64, 128, 256, 512) for p in (4, 8, 16) for w in (2, 4, 8)
         ]
     rows = []
     for shape in shapes:
         seconds = timed(lambda shape=shape: triton_kernels.cmap(features, predictions, table, **shape), 5)
         rows.append({"what": "cmap pass", "classes": classes, **shape, "ms": seconds * 1e3, "share": floor / seconds})
     bytes_read = features.nbytes + log.nbytes
+    seconds = timed(lambda: torch.sort(predictions, stable=True))
+    rows.append({"what": "sort by class", "ms": seconds * 1e3, "share": 0.0})
+    if tune:
+        _profile(
+            lambda: ncalr.query("ncal", 1000, features=features, checkpoint_predictions=log, statistics=statistics_)
+        )
     seconds = timed(lambda: triton_kernels.flips(log))
     rows.append({"what": "ff pass", "ms": seconds * 1e3, "share": log.nbytes / copy / seconds})
     whole = wall(
@@ -196,6 +198,18 @@ def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, A
     )
     rows.append({"what": "ncal query", "classes": classes, "ms": whole * 1e3, "share": bytes_read / copy / whole})
     return rows
+
+
+def _profile(work: Callable[[], Any]) -> None:
+    """Where the time of a call goes, on the host and on the device."""
+    import torch
+
+    work()
+    with torch.profiler.profile() as profile:
+        work()
+        torch.cuda.synchronize()
+    print(profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=14, max_name_column_width=50))
+    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=50))
 
 
 def k_centre(copy: float) -> dict[str, Any]:
@@ -209,6 +223,7 @@ def k_centre(copy: float) -> dict[str, Any]:
     pool, labelled = points[:50_000].contiguous(), points[50_000:].contiguous()
     found = ncalr.query("coreset", 2500, features=pool, labelled_features=labelled).ids
     seconds = wall(lambda: ncalr.query("coreset", 2500, features=pool, labelled_features=labelled))
+    _profile(lambda: ncalr.query("coreset", 2500, features=pool, labelled_features=labelled))
     plain, seconds_plain = _plain_k_centre(pool, labelled, 2500)
     return {
         "what": "k-centre 50k x 512, k = 2500",

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ncalr.acquire import Strategy, query, selector, strategies, strategy
+    from ncalr.acquire import Strategy, selector, strategies, strategy
+    from ncalr.acquire.query import query
     from ncalr.dynamics import Recorder
     from ncalr.geometry import ClassStatistics
     from ncalr.types import Picks
@@ -25,7 +26,7 @@ _HOME = {
     "Picks": "ncalr.types",
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
-    "query": "ncalr.acquire",
+    "query": "ncalr.acquire.query",
     "selector": "ncalr.acquire",
     "strategies": "ncalr.acquire",
     "strategy": "ncalr.acquire",

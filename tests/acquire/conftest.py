@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-
 import numba
 import numpy as np
 import pytest
 import torch
 
-import ncalr.acquire
 from ncalr.kernels.device import Device
 from ncalr.kernels.host import Host
-
-assert ncalr.acquire is not None
-QUERY_MODULE = sys.modules["ncalr.acquire.query"]  # `ncalr.acquire.query` is the function of that name
 
 
 @pytest.fixture(params=["host", "torch"])
 def backend(request, monkeypatch):
     """Run the test twice: queries computed by NumPy and numba, and by torch on the CPU."""
     made = Host() if request.param == "host" else Device(torch.device("cpu"))
-    monkeypatch.setattr(QUERY_MODULE, "choose", lambda *_: made)
+    monkeypatch.setattr("ncalr.acquire.query.choose", lambda *_: made)
     return made
 
 
@@ -29,7 +23,9 @@ def backend(request, monkeypatch):
 def rbf_kernel(backend, request):
     """Mark tests of the smooth kernel on the CPU, which is wrong there."""
     if isinstance(backend, Host):
-        reason = "compiled.quick_exp inlined in coverage_gain loses its polynomial to fastmath 'reassoc': exp off by 40 %"
+        reason = (
+            "compiled.quick_exp inlined in coverage_gain loses its polynomial to fastmath 'reassoc': exp off by 40 %"
+        )
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 
@@ -49,7 +45,7 @@ def no_work(monkeypatch):
     def begin(*_):
         raise AssertionError("the work began before the input was refused")
 
-    monkeypatch.setattr(QUERY_MODULE, "pick", begin)
+    monkeypatch.setattr("ncalr.acquire.query.pick", begin)
 
 
 @pytest.fixture

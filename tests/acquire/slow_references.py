@@ -28,7 +28,9 @@ def printed_cmap(features, predictions, labelled, labels, counts=None):
 
 def printed_ff(checkpoints):
     """Lines 12 to 17 of Algorithm 1."""
-    return np.array([sum(a != b for a, b in zip(item[1:], item[:-1], strict=True)) for item in np.transpose(checkpoints)])
+    return np.array(
+        [sum(a != b for a, b in zip(item[1:], item[:-1], strict=True)) for item in np.transpose(checkpoints)]
+    )
 
 
 def algorithm_1(features, predictions, labelled, labels, checkpoints):
@@ -142,6 +144,8 @@ def greedy_coverage(features, k, kernel, worth=None, labelled=None):
 
 def typicality(points, neighbours=20):
     """1 / (mean squared distance to the nearest other points of the cluster + 1e-5)."""
+    if len(points) == 1:
+        return np.array([1e5])
     near = min(neighbours, len(points) // 2)
     squared = np.sort(cdist(points, points, "sqeuclidean"), axis=1)[:, 1 : near + 1]
     return 1 / (squared.sum(axis=1) / near + 1e-5)

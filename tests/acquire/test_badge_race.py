@@ -8,9 +8,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 from slow_references import gradients, race, softmax, symmetric_kl
 
-from ncalr.acquire import query
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.query import query
 from ncalr.acquire.select.spaces import Space
 from ncalr.errors import BadInput
 
@@ -33,13 +33,20 @@ def test_distances_are_those_of_explicit_gradients(given, kind, backend):
     here, there = np.array([3, 1, 7, 7]), np.arange(40)
     ours = backend.numpy(space.between(space.take(here), space.take(there)))
     points = gradients(softmax(logits), features)
-    np.testing.assert_allclose(ours, cdist(points[here], points, "sqeuclidean"), atol=1e-4 if kind == np.float32 else 1e-11)
+    np.testing.assert_allclose(
+        ours, cdist(points[here], points, "sqeuclidean"), atol=1e-4 if kind == np.float32 else 1e-11
+    )
 
 
 def test_a_gradient_survives_a_saturated_softmax(backend):
     """p of the top class rounds to 1 in float32; the gradient is minus the sum of the others all the same."""
     logits = np.array([[0, -30.0, -31], [0, -28, -33]], np.float32)
-    space = Space("gradients", Evidence({"features": backend.asarray(np.ones((2, 1), np.float32)), "logits": backend.asarray(logits)}, backend, 2, 3))
+    space = Space(
+        "gradients",
+        Evidence(
+            {"features": backend.asarray(np.ones((2, 1), np.float32)), "logits": backend.asarray(logits)}, backend, 2, 3
+        ),
+    )
     p = np.exp(logits[:, 1:].astype(np.float64))
     expected = p.sum(axis=1) ** 2 + (p**2).sum(axis=1)
     np.testing.assert_allclose(backend.numpy(space.take(np.arange(2)).own), expected, rtol=1e-5)
@@ -72,7 +79,9 @@ def test_values_are_squared_distances_at_the_moment_of_the_pick(backend):
     points = gradients(softmax(logits), features)
     picks = query("badge", 100, features=features, logits=logits)
     expected = [(points[picks.ids[0]] ** 2).sum()]
-    expected += [cdist(points[i : i + 1], points[picks.ids[:j]], "sqeuclidean").min() for j, i in enumerate(picks.ids) if j]
+    expected += [
+        cdist(points[i : i + 1], points[picks.ids[:j]], "sqeuclidean").min() for j, i in enumerate(picks.ids) if j
+    ]
     np.testing.assert_allclose(picks.scores, expected, rtol=1e-9)
 
 
@@ -168,7 +177,9 @@ def test_duplicates_wait_until_nothing_else_is_left(backend):
 
 def test_first_may_be_uniform_or_largest(one_thread):
     features = np.array([[1.0], [5.0], [2.0], [-7.0]])
-    largest = [int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(9)]
+    largest = [
+        int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(9)
+    ]
     assert set(largest) == {3}
     uniform = [int(query("coreset(select=kmeans_pp)", 1, features=features, seed=s).ids[0]) for s in range(800)]
     assert chisquare(np.bincount(uniform, minlength=4)).pvalue > 1e-3
@@ -178,7 +189,9 @@ def test_first_may_be_uniform_or_largest(one_thread):
 
 def test_the_longest_of_equals_is_drawn(one_thread):
     features = np.array([[3.0], [-3.0], [1.0]])
-    first = [int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(40)]
+    first = [
+        int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(40)
+    ]
     assert set(first) == {0, 1}
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from slow_references import greedy_coverage, normalised, softmax
 
-from ncalr.acquire import query
+from ncalr.acquire.query import query
 from ncalr.errors import BadInput
 from ncalr.kernels.host import Host
 
@@ -67,7 +67,10 @@ def test_probcover_equals_the_naive_greedy_where_nothing_ties(backend):
 
 def test_covered_pools_are_filled_up_by_lot(backend, one_thread):
     features = np.tile([[1.0, 0.0]], (6, 1))
-    seen = {tuple(query("probcover(select=coverage(kernel=ball, radius=0.5))", 3, features=features, seed=s).ids) for s in range(12)}
+    seen = {
+        tuple(query("probcover(select=coverage(kernel=ball, radius=0.5))", 3, features=features, seed=s).ids)
+        for s in range(12)
+    }
     assert all(len(set(picks)) == 3 for picks in seen)
     assert len(seen) > 6
 
@@ -75,7 +78,10 @@ def test_covered_pools_are_filled_up_by_lot(backend, one_thread):
 def test_what_the_labelled_items_cover_earns_nothing(backend):
     features = np.array([[1.0, 0], [1, 0.01], [1, -0.01], [0, 1]])
     picks = query(
-        "probcover(select=coverage(kernel=ball, radius=0.5))", 1, features=features, labelled_features=np.array([[2.0, 0]])
+        "probcover(select=coverage(kernel=ball, radius=0.5))",
+        1,
+        features=features,
+        labelled_features=np.array([[2.0, 0]]),
     )
     assert picks.ids.tolist() == [3]
 
@@ -121,7 +127,9 @@ def test_uherding_weighs_items_by_their_doubt(backend, rbf_kernel):
     features, logits = pool(4, 400), np.random.default_rng(5).normal(size=(400, 6)) * 3
     top = np.sort(softmax(logits), axis=1)
     worth = 1 - (top[:, -1] - top[:, -2])
-    picks = query("uherding(select=coverage(radius=0.4))", 50, features=features, logits=logits, labelled_features=pool(6, 5))
+    picks = query(
+        "uherding(select=coverage(radius=0.4))", 50, features=features, logits=logits, labelled_features=pool(6, 5)
+    )
     own, best = gains_of(features, picks.ids, rbf(0.4), worth, pool(6, 5))
     assert (best - own).max() < 1e-6
     np.testing.assert_allclose(picks.scores, own, atol=1e-6)
@@ -212,5 +220,7 @@ def test_the_gain_of_the_smooth_kernel_on_the_cpu():
     rng = np.random.default_rng(0)
     rows = normalised(rng.normal(size=(100, 4))).astype(np.float32)
     norms = (rows * rows).sum(axis=1)
-    gain = Host().coverage_gain(rows @ rows.T, norms, norms, np.zeros(100, np.float32), np.ones(100, np.float32), 4.0, False)
+    gain = Host().coverage_gain(
+        rows @ rows.T, norms, norms, np.zeros(100, np.float32), np.ones(100, np.float32), 4.0, False
+    )
     np.testing.assert_allclose(gain, np.exp(-4 * cdist(rows, rows, "sqeuclidean")).sum(axis=1), rtol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from slow_references import cdal, coreset, coreset_shortfall, gradients, softmax
 
-from ncalr.acquire import query
+from ncalr.acquire.query import query
 from ncalr.errors import UnknownName
 
 
@@ -111,7 +111,9 @@ def test_identical_items_are_drawn(one_thread):
 
 def test_every_tied_item_is_picked_sometimes(one_thread):
     corners = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
-    first = [int(query("coreset", 1, features=corners, labelled_features=np.zeros((1, 2)), seed=s).ids[0]) for s in range(80)]
+    first = [
+        int(query("coreset", 1, features=corners, labelled_features=np.zeros((1, 2)), seed=s).ids[0]) for s in range(80)
+    ]
     assert set(first) == {0, 1, 2, 3}
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 from slow_references import algorithm_1, one_at_a_time, printed_cmap, printed_ff, zscore
 
-from ncalr.acquire import query
+from ncalr.acquire.query import query
 from ncalr.errors import BadInput, MissingEvidence, UnknownName
 from ncalr.geometry import ClassStatistics
 
@@ -138,7 +138,9 @@ def test_flips_and_statistics_may_be_given_ready_made(backend):
 def test_what_cannot_be_derived_is_named_with_its_arguments():
     given = problem(0)
     del given["labels"]
-    with pytest.raises(MissingEvidence, match=r"'ncal' needs statistics.*statistics= or labelled_features= and labels="):
+    with pytest.raises(
+        MissingEvidence, match=r"'ncal' needs statistics.*statistics= or labelled_features= and labels="
+    ):
         query("ncal", 3, **given)
 
 

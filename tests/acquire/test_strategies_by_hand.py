@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from ncalr.acquire import query, strategies
+from ncalr.acquire import strategies
+from ncalr.acquire.query import query
 
 PROBS = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05], [0.4, 0.35, 0.25]])
 ROOT_HALF = sqrt(0.5)
@@ -295,7 +296,9 @@ def test_cluster_margin(backend):
     probs = np.array([torn, torn, torn, torn, sure, sure])
     seen = set()
     for seed in range(20):
-        picks = query("cluster_margin(select=round_robin(multiple=2, clusters=1))", 2, features=features, probs=probs, seed=seed)
+        picks = query(
+            "cluster_margin(select=round_robin(multiple=2, clusters=1))", 2, features=features, probs=probs, seed=seed
+        )
         assert picks.ids[0] == 3
         seen.add(int(picks.ids[1]))
     assert seen == {0, 1, 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_flips_count_changes_in_order() -> None:
 @steady
 def test_flips_slowly(case: tuple[int, int, int, int]) -> None:
     log = draw_predictions(case)
-    expected = [sum(a != b for a, b in zip(item[:-1], item[1:], strict=True)) for item in log.T.tolist()]
+    expected = [sum(a != b for a, b in pairwise(item)) for item in log.T.tolist()]
     assert flips(log).tolist() == expected
 
 
@@ -159,7 +160,7 @@ def test_forgetting_slowly(case: tuple[int, int, int, int]) -> None:
     expected = []
     for item, label in zip(log.T.tolist(), labels.tolist(), strict=True):
         right = [p == label for p in item]
-        events = sum(a and not b for a, b in zip(right[:-1], right[1:], strict=True))
+        events = sum(a and not b for a, b in pairwise(right))
         expected.append(events if any(right) else len(item))
     assert forgetting_events(log, labels).tolist() == expected
 
@@ -219,7 +220,7 @@ def test_predictions_that_cannot_be_used(score) -> None:
     for shape in [(2,), (0, 2), (2, 2, 2)]:
         with pytest.raises(BadInput, match=r"must have shape \(checkpoints, items\), got"):
             score(np.zeros(shape, int))
-    with pytest.raises(BadInput, match="must be class numbers .integers., got dtype float64"):
+    with pytest.raises(BadInput, match=r"must be class numbers \(integers\), got dtype float64"):
         score(np.zeros((2, 2)))
 
 

@@ -281,7 +281,7 @@ def test_sizes_out_of_range(items: int, classes: int) -> None:
 
 
 def test_unknown_thing_to_keep() -> None:
-    with pytest.raises(UnknownName, match="no thing to keep 'logit'. Did you mean 'logits'"):
+    with pytest.raises(UnknownName, match=r"no thing to keep 'logit'\. Did you mean 'logits'"):
         Recorder(3, 3, keep=["logit"])
 
 
@@ -309,7 +309,9 @@ def test_predictions_out_of_range(predictions: list[int]) -> None:
 
 @pytest.mark.parametrize("outputs", [[0.0, 1.0], [0], [0, 1, 2], np.zeros((2, 4)), np.zeros((3, 3)), [[0], [1]]])
 def test_outputs_of_another_shape(outputs: object) -> None:
-    with pytest.raises(BadInput, match=r"expected logits of shape \(2, 3\) or integer predictions of shape \(2,\), got"):
+    with pytest.raises(
+        BadInput, match=r"expected logits of shape \(2, 3\) or integer predictions of shape \(2,\), got"
+    ):
         Recorder(2, 3).record(outputs)
 
 

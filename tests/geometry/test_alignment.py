@@ -137,7 +137,7 @@ def test_long_tail_of_class_counts() -> None:
 
 
 def test_the_printed_example_in_the_plane() -> None:
-    """Means along x and y; z = (0, 1) turns a mean of one item by 45 degrees, so the cosine goes from 0 to 1/sqrt(2)."""
+    """Means along x and y; z = (0, 1) turns a mean of one item by 45 degrees: the cosine goes from 0 to 1/sqrt(2)."""
     statistics = ClassStatistics.from_labelled(np.eye(2), [0, 1], 2)
     assert cmap(np.array([[0.0, 1.0]]), [0], statistics)[0] == pytest.approx(np.sqrt(0.5), abs=1e-15)
 
@@ -253,7 +253,7 @@ def printed_formula(statistics: ClassStatistics, pool: np.ndarray, c: np.ndarray
 
 
 def reachable(statistics: ClassStatistics, pool: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """|z| |G_c| / (n_c |mu_c|): the most that a feature of this length does to a large class, whatever its direction."""
+    """|z| |G_c| / (n_c |mu_c|): the most that a feature of this length does to a large class."""
     others = np.linalg.norm(statistics.total_direction - statistics.directions, axis=1)
     reach = statistics.counts * statistics.norms
     return np.linalg.norm(pool.astype(np.float64), axis=1) * (others / reach)[c]

@@ -225,7 +225,9 @@ def test_least(backend: Backend) -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64])
 def test_flips(backend: Backend, dtype: type) -> None:
     log = np.random.default_rng(4).integers(0, 3, (9, 20)).astype(dtype)
-    assert np.array_equal(backend.numpy(backend.flips(backend.asarray(log))), (np.diff(log.astype(int), axis=0) != 0).sum(0))
+    assert np.array_equal(
+        backend.numpy(backend.flips(backend.asarray(log))), (np.diff(log.astype(int), axis=0) != 0).sum(0)
+    )
     assert not backend.numpy(backend.flips(backend.asarray(log[:1]))).any()
 
 
@@ -367,7 +369,13 @@ def draw_coverage(rows: int, n: int, seed: int = 10) -> tuple[np.ndarray, ...]:
 
 
 def naive_coverage(
-    dots: np.ndarray, row_norms: np.ndarray, norms: np.ndarray, best: np.ndarray, worth: np.ndarray, scale: float, ball: bool
+    dots: np.ndarray,
+    row_norms: np.ndarray,
+    norms: np.ndarray,
+    best: np.ndarray,
+    worth: np.ndarray,
+    scale: float,
+    ball: bool,
 ) -> np.ndarray:
     gains = []
     for row, own in zip(dots.astype(np.float64), row_norms.astype(np.float64), strict=True):
@@ -392,6 +400,8 @@ def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
 def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
     dots, norms = np.zeros((2, 3), np.float32), np.full(3, 1e6, np.float32)
     gain = backend.coverage_gain(
-        *(backend.asarray(a) for a in (dots, norms[:2], norms, np.zeros(3, np.float32), np.ones(3, np.float32))), 1.0, False
+        *(backend.asarray(a) for a in (dots, norms[:2], norms, np.zeros(3, np.float32), np.ones(3, np.float32))),
+        1.0,
+        False,
     )
     assert (backend.numpy(gain) < 1e-30).all()

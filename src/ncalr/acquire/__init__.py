@@ -1,17 +1,6 @@
-"""Acquisition: strategies, selectors and the door that runs them."""
+"""Acquisition: strategies, selectors and the door that runs them (`ncalr.acquire.query.query`)."""
 
 from ncalr.acquire.evidence import Evidence
-from ncalr.acquire.query import query
 from ncalr.acquire.registry import Strategy, add, resolve, selector, selectors, strategies, strategy
 
-__all__ = [
-    "Evidence",
-    "Strategy",
-    "add",
-    "query",
-    "resolve",
-    "selector",
-    "selectors",
-    "strategies",
-    "strategy",
-]
+__all__ = ["Evidence", "Strategy", "add", "resolve", "selector", "selectors", "strategies", "strategy"]

@@ -41,6 +41,21 @@ LETTERS = {
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
+class Positions:
+    """The ids 0..n-1 without an array of them: eight bytes an item are worth saving on a large pool."""
+
+    dtype = np.dtype(np.int64)
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, rows: Any) -> Any:
+        return np.arange(*rows.indices(self.n)) if isinstance(rows, slice) else np.asarray(rows, np.int64)
+
+
 def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together."""
     arrays: dict[str, Any] = {}
@@ -98,9 +113,9 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
 
 
 def read_ids(ids: Any, n: int) -> Any:
-    """Ids as a NumPy array: whole numbers or texts, each once; 0..n-1 where none are given."""
+    """Ids as a NumPy array: whole numbers or texts, each once; positions where none are given."""
     if ids is None:
-        return np.arange(n)
+        return Positions(n)
     ids = to_numpy(ids)
     if ids.shape != (n,):
         raise BadInput(f"ids must have shape ({n},), one for each pool item, got {ids.shape}")
@@ -124,6 +139,7 @@ def open_positions(ids: Any, exclude: Any) -> Any:
         return slice(None)
     if (exclude.dtype.kind == "U") != (ids.dtype.kind == "U"):
         raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids")
+    ids = ids[:]
     strangers = exclude[~np.isin(exclude, ids)]
     if len(strangers):
         raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0]!r}")

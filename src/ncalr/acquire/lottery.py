@@ -50,7 +50,7 @@ class Lottery:
 
     def joined(self, others: int) -> Lottery:
         """The lottery of these items followed by so many that have no ids."""
-        numbers = np.concatenate([_words(self._ids), mix_all(np.arange(others, dtype=np.uint64))])
+        numbers = np.concatenate([_words(self._ids[:]), mix_all(np.arange(others, dtype=np.uint64))])
         part = Lottery(0, numbers)
         part._seed = self._seed
         return part

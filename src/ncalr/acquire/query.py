@@ -78,7 +78,7 @@ def query(
     class_count = door.count_classes(arrays, classes)
     names = door.read_ids(ids, n)
     rows = door.open_positions(names, exclude)
-    open_ids = names[rows]
+    open_ids = names if isinstance(rows, slice) else names[rows]
     k = door.check_k(k, len(open_ids), n - len(open_ids))
     door.check_needs(plan, arrays)
     door.check_labelled(arrays, plan.needs)

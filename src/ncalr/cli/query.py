@@ -51,7 +51,7 @@ def run(
     Example: ncalr query -k 500 --features pool.npy --checkpoint-predictions log.npy
     --labelled-features labelled.npy --labels labels.npy --out picks.csv
     """
-    from ncalr.acquire import query
+    from ncalr.acquire.query import query
 
     if out is not None:
         _check_out(out)

@@ -14,14 +14,16 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import prange, types
 from numba.extending import intrinsic, overload
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+njit = partial(numba.njit, error_model="numpy")  # Python's check for division by zero would keep loops scalar
 
 
 def widen(value):
@@ -64,6 +66,18 @@ def _widen(value):
     return lambda value: np.float32(value)
 
 
+def nought(value):
+    """Zero in the precision that `widen` gives. A plain 0 times a float32 would be a float64 to numba."""
+    return widen(value) * np.float32(0)
+
+
+@overload(nought, inline="always")
+def _nought(value):
+    if value == types.float64:
+        return lambda value: 0.0  # noqa: ARG005 (numba matches the names)
+    return lambda value: np.float32(0)  # noqa: ARG005
+
+
 def float_bits(value):
     """The bits of a float32 as int32."""
     return np.float32(value).view(np.int32)
@@ -87,15 +101,18 @@ def _bits_float(bits):
 # -- elementary functions the vectoriser can see through ------------------------------------------------------
 # libm's log and exp are calls, and a call keeps the loop scalar. Both below are the textbook reduction
 # (split off the power of two, a polynomial for the rest), within 2e-7 relative of the true value, and
-# are used only where a score needs no more than that.
+# are used only where a score needs no more than that. Their sums must not be reordered (adding a large number and
+# taking it off again is what rounds), so they have flags of their own, which survive being inlined.
 
 
-@njit(fastmath=FAST, inline="always")
+@njit(fastmath={"contract"})
 def quick_log(x):
     """Natural logarithm of a positive normal float32; about -88 for 0 and for subnormals."""
-    bits = float_bits(x)
-    exponent = (bits - 0x3F3504F3) >> 23  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
-    mantissa = bits_float(bits - (exponent << 23))
+    bits = float_bits(np.float32(x))
+    exponent = (bits - np.int32(0x3F3504F3)) >> np.int32(
+        23
+    )  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
+    mantissa = bits_float(bits - (exponent << np.int32(23)))
     t = (mantissa - np.float32(1.0)) / (mantissa + np.float32(1.0))
     s = t * t
     tail = np.float32(2.0 / 9.0) + s * np.float32(2.0 / 11.0)
@@ -104,10 +121,10 @@ def quick_log(x):
     return series + np.float32(exponent) * np.float32(0.6931471805599453)
 
 
-@njit(fastmath=FAST, inline="always")
+@njit(fastmath={"contract"})
 def quick_exp(x):
     """Exponential of a float32 that is at most 0; about 1.6e-38 below -87."""
-    y = max(x, np.float32(-87.0)) * np.float32(1.4426950408889634)
+    y = max(np.float32(x), np.float32(-87.0)) * np.float32(1.4426950408889634)
     shifted = y + np.float32(12582912.0)  # 1.5 * 2**23: adding it rounds y to the nearest whole number
     whole = float_bits(shifted) - np.int32(0x4B400000)
     t = (y - (shifted - np.float32(12582912.0))) * np.float32(0.6931471805599453)
@@ -150,16 +167,14 @@ def cmap(features, predictions, centre, across, along, reach, pull, out):
     n, d = features.shape
     for i in prange(n):
         c = predictions[i]
-        s = widen(features[i, 0]) * 0
-        p = s
-        q = s
+        s = p = q = np.float64(0.0)  # memory is the limit: the wider sums cost nothing
         for j in range(d):
             v = widen(features[i, j]) - centre[j]
             s += v * across[c, j]
             p += v * along[c, j]
             q += v * v
         a = reach[c] + p
-        t = max(q - p * p, 0 * q)
+        t = max(q - p * p, 0.0 * q)
         norm = math.sqrt(a * a + t)
         shortfall = t / (norm + a) if a > 0 else norm - a
         out[i] = (s - pull[c] * shortfall) / norm if norm > 0 else q
@@ -186,7 +201,7 @@ def two_largest(row):
 
     One chain of min and max waits for itself; four keep the processor busy, and merge exactly.
     """
-    low = widen(row[0]) * 0 - np.float32(3.0e38)
+    low = nought(row[0]) - np.float32(3.0e38)
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = low
     quads = row.shape[0] // 4
     for j in range(quads):
@@ -211,7 +226,7 @@ def two_largest(row):
 @njit(fastmath=FAST)
 def sum_below(row, top):
     """The sum of the entries other than `top`."""
-    zero = widen(row[0]) * 0
+    zero = nought(row[0])
     total = zero
     for j in range(row.shape[0]):
         v = widen(row[j])
@@ -222,7 +237,7 @@ def sum_below(row, top):
 @njit(fastmath=FAST)
 def exp_below(row, top):
     """Sum of exp(v - top) and of its product with top - v, over the entries other than `top`."""
-    zero = widen(row[0]) * 0
+    zero = nought(row[0])
     total = zero
     spread = zero
     for j in range(row.shape[0]):
@@ -233,7 +248,7 @@ def exp_below(row, top):
     return total, spread
 
 
-@njit
+@njit()
 def repeats(row, top):
     """How often `top` occurs beyond the first time."""
     times = -1
@@ -249,7 +264,7 @@ def uncertainty_of_probs(probs, kind, out):
     for i in prange(n):
         row = probs[i]
         if kind == 2:
-            entropy = widen(row[0]) * 0
+            entropy = nought(row[0])
             for j in range(c):
                 p = widen(row[j])
                 entropy -= p * log_of(p)
@@ -274,7 +289,7 @@ def uncertainty_of_logits(logits, kind, out):
         if kind == 2:
             out[i] = spread / (1 + rest) + math.log1p(rest)
         elif kind == 1:
-            out[i] = (rest + exp_of(second - top)) / (1 + rest) + 0 * spread
+            out[i] = (rest + exp_of(second - top)) / (1 + rest) + 0 * spread  # spread is not finite if the row is not
         else:
             out[i] = rest / (1 + rest) + 0 * spread
 
@@ -319,7 +334,7 @@ def least(own, inner, out):
         out[i] = low
 
 
-@njit
+@njit()
 def mix(x):
     """One round of splitmix64: a bijection of 64-bit words that leaves no visible trace of its input."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
@@ -368,7 +383,7 @@ def coverage_gain(dots, row_norms, norms, best, worth, scale, ball, out):
         for start in range(0, n, 4096):  # partial sums in float32, their total in float64
             part = np.float32(0.0)
             for j in range(start, min(start + 4096, n)):
-                s = max(row_norms[i] + norms[j] - 2 * dots[i, j], np.float32(0.0)) * scale
+                s = max(row_norms[i] + norms[j] - np.float32(2.0) * dots[i, j], np.float32(0.0)) * scale
                 k = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
                 part += worth[j] * max(np.float32(0.0), k - best[j])
             total += part
@@ -388,9 +403,9 @@ def all_finite(flat, out):
     for t in prange(threads):
         lo = flat.shape[0] * t // threads
         hi = flat.shape[0] * (t + 1) // threads
-        total = widen(flat[0]) * 0
+        total = nought(flat[0])
         for i in range(lo, hi):
-            total += widen(flat[i]) * 0
+            total += widen(flat[i]) * nought(flat[i])
         out[t] = total
 
 

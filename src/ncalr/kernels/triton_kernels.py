@@ -1,10 +1,10 @@
 """The streaming passes of a GPU, in Triton (which comes with torch's CUDA builds).
 
 **The CMAP pass** reads each feature once; the trouble is the class vectors. Two rows of a float32 table an item are
-four times the bytes of a half-precision feature, and past a few dozen classes the tables do not fit the first-level cache,
-so that the second level becomes the limit. So the feature dimension is cut into slices: a program keeps to one slice,
-whose part of the tables fits the first-level cache, and walks over the rows; partial sums of the three inner products
-(12 bytes an item and slice) are put together by a second, small kernel. Features pass the first-level cache by.
+four times the bytes of a half-precision feature, and fetching them for items in pool order keeps the load units
+busier than the memory (measured: half of the copy bandwidth, whatever the number of classes). So the items are first
+sorted by predicted class, which costs a tenth of the pass; a program then takes a run of items of one class, with the
+class's two vectors in registers, and memory carries the features alone.
 """
 
 from __future__ import annotations
@@ -18,114 +18,109 @@ import triton.language as tl
 
 from ncalr.kernels import Array, CmapTable
 
-TABLE_BYTES = 160 << 10
-"""How much of the class tables a program may have in the first-level cache (of 256 KB, less what streams through)."""
+ROWS = 128
+"""Items a program takes; all of one class."""
 
 
 @triton.jit
-def _cmap_partial(
+def _cmap(
     features,
-    predictions,
+    order,
+    block_class,
+    block_start,
+    class_stop,
     centre,
     across,
     along,
-    partial,
-    n,
+    reach,
+    pull,
+    result,
     d: tl.constexpr,
-    slices: tl.constexpr,
     width: tl.constexpr,
+    step: tl.constexpr,
     rows: tl.constexpr,
     centred: tl.constexpr,
 ):
-    program = tl.program_id(0)
-    slice_at = program % slices
-    walkers = tl.num_programs(0) // slices
-    columns = slice_at * width + tl.arange(0, width)
-    inside = columns < d
-    if centred:
-        middle = tl.load(centre + columns, mask=inside, other=0.0)
-    for block in range(program // slices, tl.cdiv(n, rows), walkers):
-        items = block * rows + tl.arange(0, rows)
-        here = items < n
-        mask = here[:, None] & inside[None, :]
-        c = tl.load(predictions + items, mask=here, other=0).to(tl.int32)
-        z = tl.load(
-            features + items.to(tl.int64)[:, None] * d + columns[None, :],
-            mask=mask,
-            other=0.0,
-            cache_modifier=".cg",
-        ).to(tl.float32)
-        if centred:
-            z = tl.where(mask, z - middle[None, :], 0.0)
-        place = c[:, None] * d + columns[None, :]
-        s = tl.sum(z * tl.load(across + place, mask=mask, other=0.0, eviction_policy="evict_last"), axis=1)
-        p = tl.sum(z * tl.load(along + place, mask=mask, other=0.0, eviction_policy="evict_last"), axis=1)
-        q = tl.sum(z * z, axis=1)
-        out = partial + slice_at.to(tl.int64) * 3 * n + items
-        tl.store(out, s, mask=here)
-        tl.store(out + n, p, mask=here)
-        tl.store(out + 2 * n, q, mask=here)
-
-
-@triton.jit
-def _cmap_join(partial, predictions, reach, pull, result, n, slices: tl.constexpr, rows: tl.constexpr):
-    items = tl.program_id(0) * rows + tl.arange(0, rows)
-    here = items < n
-    items = items.to(tl.int64)
-    s = tl.zeros([rows], tl.float32)
-    p = tl.zeros([rows], tl.float32)
-    q = tl.zeros([rows], tl.float32)
-    for at in tl.static_range(slices):
-        base = partial + at * 3 * n.to(tl.int64)
-        s += tl.load(base + items, mask=here, other=0.0)
-        p += tl.load(base + n + items, mask=here, other=0.0)
-        q += tl.load(base + 2 * n.to(tl.int64) + items, mask=here, other=0.0)
-    c = tl.load(predictions + items, mask=here, other=0).to(tl.int32)
-    a = tl.load(reach + c, mask=here, other=0.0) + p
-    g = tl.load(pull + c, mask=here, other=0.0)
-    t = tl.maximum(q - p * p, 0.0 * q)
-    norm = tl.sqrt(a * a + t)
-    shortfall = tl.where(a > 0, t / (norm + a), norm - a)
-    tl.store(result + items, tl.where(norm > 0, (s - g * shortfall) / norm, q), mask=here)
+    block = tl.program_id(0)
+    c = tl.load(block_class + block)
+    start = tl.load(block_start + block)
+    stop = tl.minimum(start + rows, tl.load(class_stop + c))
+    n_r = tl.load(reach + c)
+    g = tl.load(pull + c)
+    for first in range(start, stop, step):
+        spots = first + tl.arange(0, step)
+        here = spots < stop
+        items = tl.load(order + spots, mask=here, other=0).to(tl.int64)
+        s = tl.zeros([step], tl.float32)
+        p = tl.zeros([step], tl.float32)
+        q = tl.zeros([step], tl.float32)
+        for left in tl.static_range(0, d, width):
+            columns = left + tl.arange(0, width)
+            inside = columns < d
+            mask = here[:, None] & inside[None, :]
+            z = tl.load(features + items[:, None] * d + columns[None, :], mask=mask, other=0.0).to(tl.float32)
+            if centred:
+                middle = tl.load(centre + columns, mask=inside, other=0.0)
+                z = tl.where(mask, z - middle[None, :], 0.0)
+            s += tl.sum(z * tl.load(across + c * d + columns, mask=inside, other=0.0)[None, :], axis=1)
+            p += tl.sum(z * tl.load(along + c * d + columns, mask=inside, other=0.0)[None, :], axis=1)
+            q += tl.sum(z * z, axis=1)
+        a = n_r + p
+        t = tl.maximum(q - p * p, 0.0 * q)
+        norm = tl.sqrt(a * a + t)
+        shortfall = tl.where(a > 0, t / (norm + a), norm - a)
+        tl.store(result + items, tl.where(norm > 0, (s - g * shortfall) / norm, q), mask=here)
 
 
 def cmap(
-    features: Array, predictions: Array, table: CmapTable, rows: int = 32, warps: int = 4, width: int = 0, waves: int = 8
+    features: Array, predictions: Array, table: CmapTable, rows: int = ROWS, step: int = 8, warps: int = 4
 ) -> Array:
     """CMAP of each row of half- or single-precision features; tables in float32 on the same device.
 
-    The last four arguments are the shape of the launch: rows a step, warps a program, dimensions a slice (0: as many as
-    the cache holds), programs a processor.
+    `rows`, `step` (items in flight) and `warps` are the shape of the launch.
     """
     n, d = features.shape
-    classes = table.across.shape[0]
-    if not width:
-        width = triton.next_power_of_2(d)
-        while width > 64 and 2 * 4 * classes * width > TABLE_BYTES:
-            width //= 2
-    slices = triton.cdiv(d, width)
-    partial = torch.empty((slices, 3, n), dtype=torch.float32, device=features.device)
+    order, block_class, block_start, class_stop = _runs(predictions, len(table.reach), rows)
     result = torch.empty(n, dtype=torch.float32, device=features.device)
-    processors = torch.cuda.get_device_properties(features.device).multi_processor_count
-    programs = slices * max(1, processors * waves // slices)
     with torch.cuda.device(features.device):
-        _cmap_partial[(programs,)](
+        _cmap[(len(block_class),)](
             features,
-            predictions,
+            order,
+            block_class,
+            block_start,
+            class_stop,
             table.centre,
             table.across,
             table.along,
-            partial,
-            n,
+            table.reach,
+            table.pull,
+            result,
             d,
-            slices,
-            width,
+            min(triton.next_power_of_2(d), 512),
+            step,
             rows,
             bool(table.centre.any()),
             num_warps=warps,
         )
-        _cmap_join[(triton.cdiv(n, 1024),)](partial, predictions, table.reach, table.pull, result, n, slices, 1024)
     return result
+
+
+def _runs(predictions: Array, classes: int, rows: int) -> tuple[Array, Array, Array, Array]:
+    """Items sorted by class, cut into blocks of at most `rows` of one class.
+
+    Nothing here waits for the device: the number of blocks is an upper bound, and those beyond the last are empty.
+    """
+    n, device = len(predictions), predictions.device
+    small = torch.uint8 if classes <= 256 else torch.int16 if classes <= 32768 else torch.int32
+    keys, order = torch.sort(predictions.to(small), stable=True)
+    bounds = torch.searchsorted(keys, torch.arange(classes, device=device).to(small), right=True)
+    counts = torch.diff(bounds, prepend=bounds.new_zeros(1))
+    blocks = torch.cumsum((counts + rows - 1) // rows, 0)
+    number = torch.arange(n // rows + classes, device=device)
+    block_class = torch.searchsorted(blocks, number, right=True).clamp_max(classes - 1)
+    before = blocks[block_class] - (counts[block_class] + rows - 1) // rows
+    block_start = bounds[block_class] - counts[block_class] + (number - before) * rows
+    return order, block_class, block_start, bounds
 
 
 @triton.jit

@@ -45,14 +45,14 @@ def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore"
 
 
 def zscore(part: Array, backend: Backend) -> Array:
-    """Less the mean, over the population standard deviation; 0 where all are equal."""
+    """Less the mean, over the population standard deviation, in float64; 0 where all are equal."""
+    if float(part.max()) == float(part.min()):
+        return backend.asarray(part, "float64") * 0
     values = backend.asarray(part, "float64")
-    if float(values.max()) == float(values.min()):
-        return values * 0
     values = values - values.mean()
-    spread = float(backend.xp.sqrt((values * values).mean()))
-    values /= spread if spread > 0 else 1.0
-    return values
+    values = values / abs(values).max()  # squares of very small numbers would vanish
+    spread = backend.xp.sqrt(backend.xp.einsum("n,n->", values, values) / len(values))
+    return values / spread
 
 
 @strategy(

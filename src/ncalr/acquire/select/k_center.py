@@ -29,7 +29,6 @@ from ncalr.types import Scored, Selection
 
 _LARGEST_BLOCK = 4096
 _CHUNK = 16384
-_FIRST_CENTRES = 64
 
 
 @selector("k_center", needs=lambda o: spaces.needs(o["space"]), wants=lambda o: spaces.wants(o["space"]))
@@ -93,7 +92,7 @@ class _State:
 
     def _start(self, labelled: Points) -> Any:
         """First bounds: the distance to a few of the centres."""
-        first = labelled.at(slice(0, _FIRST_CENTRES))
+        first = labelled.at(slice(0, self.space.backend.block_rows // 8))
         chunks = [slice(start, min(start + _CHUNK, self.n)) for start in range(0, self.n, _CHUNK)]
         bounds = [self.space.nearest(self.space.take(rows), first) for rows in chunks]
         self.seen[:] = len(first)
