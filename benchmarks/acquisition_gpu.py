@@ -173,12 +173,16 @@ def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, A
     from ncalr.kernels import CmapTable, triton_kernels
 
     features, predictions, log, statistics_ = big_pool(n, classes)
-    table = CmapTable(*(torch.from_numpy(np.asarray(t)).float().cuda() for t in cmap_table(statistics_)))
+    table = CmapTable(None, *(torch.from_numpy(t).float().cuda() for t in cmap_table(statistics_)[1:]))
     floor = features.nbytes / copy
     shapes = [{}]
     if tune:
         shapes += [
-            {"rows": r, "step": p, "warps": w} for r in (64, 128, 256, 512) for p in (4, 8, 16) for w in (2, 4, 8)
+            {"rows": r, "step": p, "warps": w, "stages": v}
+            for r in (128, 256)
+            for p in (4, 8, 16)
+            for w in (1, 2, 4)
+            for v in (1, 2, 3, 4, 6)
         ]
     rows = []
     for shape in shapes:

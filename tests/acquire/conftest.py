@@ -20,16 +20,6 @@ def backend(request, monkeypatch):
 
 
 @pytest.fixture
-def rbf_kernel(backend, request):
-    """Mark tests of the smooth kernel on the CPU, which is wrong there."""
-    if isinstance(backend, Host):
-        reason = (
-            "compiled.quick_exp inlined in coverage_gain loses its polynomial to fastmath 'reassoc': exp off by 40 %"
-        )
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-
-
-@pytest.fixture
 def one_thread():
     """Many tiny queries: waking the other threads would cost more than the work."""
     before = numba.get_num_threads()
@@ -60,18 +50,21 @@ def bundle(rng, n, m, classes=4, d=8, kind=np.float64):
     def normal(*shape):
         return rng.normal(size=shape).astype(np.float16).astype(kind)
 
+    def positive(*shape):
+        return (np.maximum(rng.normal(size=shape), 0) + 0.125).astype(np.float16).astype(kind)
+
     predictions = rng.integers(0, classes, n)
     log = np.where(rng.random((6, n)) < 0.3, rng.integers(0, classes, (6, n)), predictions)
     log[-1] = predictions
     logits = normal(n, classes)
     return {
-        "features": np.maximum(normal(n, d), 0) + 0.125,
+        "features": positive(n, d),
         "logits": logits,
         "predictions": logits.argmax(axis=1),
         "checkpoint_predictions": log,
         "sampled_probs": rng.dirichlet(np.ones(classes), (5, n)).astype(np.float16).astype(kind),
         "enhanced": normal(n, d),
-        "labelled_features": np.maximum(normal(m, d), 0) + 0.125,
+        "labelled_features": positive(m, d),
         "labelled_logits": normal(m, classes),
         "labelled_enhanced": normal(m, d),
         "labels": np.arange(m) % classes,

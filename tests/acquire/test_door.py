@@ -232,7 +232,7 @@ def test_bad_outputs_are_spotted_where_only_predictions_are_read(strategy, name,
         query(strategy, 3, **{name: outputs}, **given)
 
 
-@pytest.mark.xfail(strict=True, reason="uncertainty_of_probs on the CPU leaves the top entry out of its sums, so +inf too")
+@pytest.mark.xfail(strict=True, reason="uncertainty_of_probs on the CPU leaves the top entry, +inf, out of its sums")
 @pytest.mark.parametrize("strategy", ["margin", "least_confidence"])
 def test_an_infinite_probability_is_spotted(strategy, given):
     probs = np.random.default_rng(0).dirichlet(np.ones(C), N)

@@ -185,7 +185,7 @@ def test_the_radius_is_within_twice_the_best():
 
 
 def test_an_unknown_space_is_named_with_the_nearest():
-    with pytest.raises(UnknownName, match="no space 'probability'. Did you mean 'probabilities'"):
+    with pytest.raises(UnknownName, match=r"no space 'probability'. Did you mean 'probabilities'"):
         query("coreset(select=k_center(space=probability))", 1, features=np.eye(2))
     with pytest.raises(UnknownName, match="Known: features, gradients, probabilities"):
         query("coreset(select=kmeans_pp(space=zzz))", 1, features=np.eye(2))

@@ -204,7 +204,7 @@ def test_neutral_counts_give_every_class_the_mean_count(backend):
 
 
 def test_an_unknown_option_is_named_with_the_nearest():
-    with pytest.raises(UnknownName, match="no option of strategy 'ncal' called 'fusoin'. Did you mean 'fusion'"):
+    with pytest.raises(UnknownName, match=r"no option of strategy 'ncal' called 'fusoin'. Did you mean 'fusion'"):
         query("ncal", 3, fusoin="rank", **problem(0))
 
 

@@ -257,7 +257,7 @@ def test_filtered_needs_what_its_second_half_needs():
 
 
 def test_filtered_cannot_keep_fewer_than_k():
-    with pytest.raises(BadInput, match="multiple must be at least 1, got 0.5"):
+    with pytest.raises(BadInput, match=r"multiple must be at least 1, got 0.5"):
         by_flips([1, 2], 1, "filtered(multiple=0.5)", features=np.eye(2))
 
 
@@ -328,11 +328,11 @@ def test_bad_turns_are_refused():
 
 
 def test_unknown_selectors_and_options_are_named_with_the_nearest():
-    with pytest.raises(UnknownName, match="no selector 'k_centre'. Did you mean 'k_center'"):
+    with pytest.raises(UnknownName, match=r"no selector 'k_centre'. Did you mean 'k_center'"):
         by_flips([1, 2], 1, "k_centre")
-    with pytest.raises(UnknownName, match="no option of selector 'quota' called 'cups'. Did you mean 'cap'"):
+    with pytest.raises(UnknownName, match=r"no option of selector 'quota' called 'cups'. Did you mean 'cap'"):
         by_flips([1, 2], 1, "quota(cups=2)")
-    with pytest.raises(UnknownName, match="no selector 'topk'. Did you mean 'top_k'"):
+    with pytest.raises(UnknownName, match=r"no selector 'topk'. Did you mean 'top_k'"):
         by_flips([1, 2], 1, "filtered(then=topk)")
 
 

@@ -270,7 +270,7 @@ def test_probcover(backend):
     assert picks.notes == ()
 
 
-def test_maxherding(backend, rbf_kernel):
+def test_maxherding(backend):
     features = on_circle(0, 5, 10, 90)
     picks = query("maxherding(select=coverage(kernel=rbf, radius=0.5))", 2, features=features)
     near, far = exp(-((chord(5) / 0.5) ** 2)), [exp(-((chord(a) / 0.5) ** 2)) for a in (85, 80)]

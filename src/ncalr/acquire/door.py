@@ -102,7 +102,7 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
     top = 0
     for name in ("labels", "predictions", "checkpoint_predictions"):
         if name in arrays and arrays[name].shape[-1]:
-            row = to_numpy(arrays[name][-1] if name == "checkpoint_predictions" else arrays[name])
+            row = arrays[name][-1] if name == "checkpoint_predictions" else arrays[name]
             low, high = int(row.min()), int(row.max())
             limit = found or high + 1
             if low < 0 or high >= limit:

@@ -99,7 +99,7 @@ def cmap_table(
         raise BadInput(f"sign must be +1 or -1, got {sign!r}")
     if counts not in ("paper", "neutral"):
         raise BadInput(f"counts must be 'paper' or 'neutral', got {counts!r}")
-    centre = np.zeros(statistics.means.shape[1])
+    centre = None
     if center:
         statistics, centre = statistics.centred()
     present, unit, total = statistics.present, statistics.directions, statistics.total_direction

@@ -25,7 +25,7 @@ Rows = Any
 class CmapTable(NamedTuple):
     """What a CMAP pass needs to know of the classes; `ncalr.geometry.alignment` fills it."""
 
-    centre: Array  # (d,) subtracted from every feature
+    centre: Array | None  # (d,) subtracted from every feature
     across: Array  # (c, d)
     along: Array  # (c, d)
     reach: Array  # (c,)
@@ -87,8 +87,8 @@ class Backend(Protocol):
     def argmax(self, outputs: Array) -> Array:
         """The position of the largest entry of each row."""
 
-    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
-        """Positions picked farthest-first inside a block, as NumPy integers; see `kernels.compiled`."""
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
+        """Positions picked farthest-first inside a block and the distance of each, as NumPy arrays."""
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         """The first `listed` of an exponential race and their times, as NumPy arrays."""

@@ -300,11 +300,12 @@ def uncertainty_of_logits(logits, kind, out):
 
 
 @njit(cache=True)
-def farthest_in_block(weight, between, bound, most, picked):
+def farthest_in_block(weight, between, bound, most, picked, values):
     """Farthest-first inside a block, while its best still beats everything outside.
 
     `weight` holds each block item's distance to the chosen set and is updated in place; picked items get -1.
-    Ties go to the first, so the caller orders the block. Returns how many were picked.
+    Ties go to the first, so the caller orders the block. Fills `picked` and `values` (the distance of each pick when
+    it was picked) and returns how many there are.
     """
     m = weight.shape[0]
     count = 0
@@ -316,6 +317,7 @@ def farthest_in_block(weight, between, bound, most, picked):
         if weight[best] < bound or weight[best] < 0:
             break
         picked[count] = best
+        values[count] = weight[best]
         count += 1
         for i in range(m):
             weight[i] = min(weight[i], between[best, i])

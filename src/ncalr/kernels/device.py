@@ -56,13 +56,14 @@ class Device:
 
     def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
         kind = torch.float64 if features.dtype == torch.float64 else torch.float32
-        centre, across, along, reach, pull = (self.asarray(t).to(kind) for t in table)
+        table = CmapTable(*(t if t is None else self.asarray(t).to(kind) for t in table))
         if self.triton and kind == torch.float32:
             from ncalr.kernels import triton_kernels
 
-            return triton_kernels.cmap(features, predictions, CmapTable(centre, across, along, reach, pull))
+            return triton_kernels.cmap(features, predictions, table)
+        centre, across, along, reach, pull = table
         c = predictions.long()
-        z = features.to(kind) - centre
+        z = features.to(kind) if centre is None else features.to(kind) - centre
         s = (z * across[c]).sum(1)
         p = (z * along[c]).sum(1)
         q = (z * z).sum(1)
@@ -111,20 +112,22 @@ class Device:
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(1)
 
-    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
         if self.triton:
             from ncalr.kernels import triton_kernels
 
             return triton_kernels.farthest_in_block(weight, between, bound, most)
         picked: list[int] = []
+        values: list[float] = []
         while len(picked) < most:
             best = int(weight.argmax())
             if float(weight[best]) < max(bound, 0.0):
                 break
             picked.append(best)
+            values.append(float(weight[best]))
             torch.minimum(weight, between[best], out=weight)
             weight[best] = -1
-        return np.array(picked, np.int64)
+        return np.array(picked, np.int64), np.array(values)
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         u = (_shift(_mix(keys ^ _signed(draw)), 11).double() + 0.5) * (1.0 / 9007199254740992.0)

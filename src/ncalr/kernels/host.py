@@ -47,7 +47,8 @@ class Host:
 
         kind = np.float64 if features.dtype == np.float64 else np.float32
         out = np.empty(len(features), kind)
-        ready = [np.ascontiguousarray(t, kind) for t in table]
+        centre = np.zeros(features.shape[1]) if table.centre is None else table.centre
+        ready = [np.ascontiguousarray(t, kind) for t in (centre, *table[1:])]
         compiled.cmap(_bits(features), np.ascontiguousarray(predictions), *ready, out)
         return out
 
@@ -84,11 +85,12 @@ class Host:
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(axis=1)
 
-    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> Any:
+    def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
         from ncalr.kernels import compiled
 
-        picked = np.empty(most, np.int64)
-        return picked[: compiled.farthest_in_block(weight, between, bound, most, picked)]
+        picked, values = np.empty(most, np.int64), np.empty(most)
+        count = compiled.farthest_in_block(weight, between, bound, most, picked, values)
+        return picked[:count], values[:count]
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         from ncalr.kernels import compiled

@@ -40,6 +40,7 @@ def _cmap(
     step: tl.constexpr,
     rows: tl.constexpr,
     centred: tl.constexpr,
+    stages: tl.constexpr,
 ):
     block = tl.program_id(0)
     c = tl.load(block_class + block)
@@ -47,13 +48,13 @@ def _cmap(
     stop = tl.minimum(start + rows, tl.load(class_stop + c))
     n_r = tl.load(reach + c)
     g = tl.load(pull + c)
-    for first in range(start, stop, step):
+    for first in tl.range(start, stop, step, num_stages=stages):
         spots = first + tl.arange(0, step)
         here = spots < stop
         items = tl.load(order + spots, mask=here, other=0).to(tl.int64)
-        s = tl.zeros([step], tl.float32)
-        p = tl.zeros([step], tl.float32)
-        q = tl.zeros([step], tl.float32)
+        s = tl.zeros([step, width], tl.float32)
+        p = tl.zeros([step, width], tl.float32)
+        q = tl.zeros([step, width], tl.float32)
         for left in tl.static_range(0, d, width):
             columns = left + tl.arange(0, width)
             inside = columns < d
@@ -62,22 +63,31 @@ def _cmap(
             if centred:
                 middle = tl.load(centre + columns, mask=inside, other=0.0)
                 z = tl.where(mask, z - middle[None, :], 0.0)
-            s += tl.sum(z * tl.load(across + c * d + columns, mask=inside, other=0.0)[None, :], axis=1)
-            p += tl.sum(z * tl.load(along + c * d + columns, mask=inside, other=0.0)[None, :], axis=1)
-            q += tl.sum(z * z, axis=1)
-        a = n_r + p
-        t = tl.maximum(q - p * p, 0.0 * q)
+            s += z * tl.load(across + c * d + columns, mask=inside, other=0.0)[None, :]
+            p += z * tl.load(along + c * d + columns, mask=inside, other=0.0)[None, :]
+            q += z * z
+        turned = tl.sum(s, axis=1)
+        length = tl.sum(p, axis=1)
+        square = tl.sum(q, axis=1)
+        a = n_r + length
+        t = tl.maximum(square - length * length, 0.0 * square)
         norm = tl.sqrt(a * a + t)
         shortfall = tl.where(a > 0, t / (norm + a), norm - a)
-        tl.store(result + items, tl.where(norm > 0, (s - g * shortfall) / norm, q), mask=here)
+        tl.store(result + items, tl.where(norm > 0, (turned - g * shortfall) / norm, square), mask=here)
 
 
 def cmap(
-    features: Array, predictions: Array, table: CmapTable, rows: int = ROWS, step: int = 8, warps: int = 4
+    features: Array,
+    predictions: Array,
+    table: CmapTable,
+    rows: int = ROWS,
+    step: int = 4,
+    warps: int = 2,
+    stages: int = 3,
 ) -> Array:
     """CMAP of each row of half- or single-precision features; tables in float32 on the same device.
 
-    `rows`, `step` (items in flight) and `warps` are the shape of the launch.
+    `rows`, `step` (items a turn), `warps` and `stages` (turns in flight) are the shape of the launch.
     """
     n, d = features.shape
     order, block_class, block_start, class_stop = _runs(predictions, len(table.reach), rows)
@@ -89,17 +99,18 @@ def cmap(
             block_class,
             block_start,
             class_stop,
-            table.centre,
+            table.along if table.centre is None else table.centre,
             table.across,
             table.along,
             table.reach,
             table.pull,
             result,
             d,
-            min(triton.next_power_of_2(d), 512),
+            min(triton.next_power_of_2(d), 32 * 16 // features.element_size()),  # a row stays inside one warp
             step,
             rows,
-            bool(table.centre.any()),
+            table.centre is not None,
+            stages,
             num_warps=warps,
         )
     return result
@@ -146,7 +157,7 @@ def flips(log: Array) -> Array:
 
 
 @triton.jit
-def _farthest(weight, between, picked, counted, bound, most, m, size: tl.constexpr):
+def _farthest(weight, between, picked, values, counted, bound, most, m, size: tl.constexpr):
     items = tl.arange(0, size)
     here = items < m
     w = tl.load(weight + items, mask=here, other=-1.0)
@@ -154,6 +165,7 @@ def _farthest(weight, between, picked, counted, bound, most, m, size: tl.constex
     best, at = tl.max(w, axis=0, return_indices=True)
     while (count < most) & (best >= bound) & (best >= 0):
         tl.store(picked + count, at)
+        tl.store(values + count, best)
         row = tl.load(between + at.to(tl.int64) * m + items, mask=here, other=0.0)
         w = tl.where(items == at, -1.0, tl.minimum(w, row))
         count += 1
@@ -162,13 +174,24 @@ def _farthest(weight, between, picked, counted, bound, most, m, size: tl.constex
     tl.store(counted, count)
 
 
-def farthest_in_block(weight: Array, between: Array, bound: float, most: int) -> Any:
+def farthest_in_block(weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
     """Farthest-first inside a block, all picks in one launch: the block's weights stay in registers."""
     m = len(weight)
     picked = torch.empty(most + 1, dtype=torch.int32, device=weight.device)
+    values = torch.empty(most, dtype=weight.dtype, device=weight.device)
     with torch.cuda.device(weight.device):
         _farthest[(1,)](
-            weight, between, picked, picked[most:], max(bound, -1.0), most, m, triton.next_power_of_2(m), num_warps=8
+            weight,
+            between,
+            picked,
+            values,
+            picked[most:],
+            max(bound, -1.0),
+            most,
+            m,
+            triton.next_power_of_2(m),
+            num_warps=8,
         )
     found = picked.cpu().numpy()
-    return found[: found[most]].astype(np.int64)
+    count = int(found[most])
+    return found[:count].astype(np.int64), values[:count].double().cpu().numpy()

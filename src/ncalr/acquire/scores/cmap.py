@@ -12,6 +12,12 @@ from typing import Any, cast
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.registry import strategy
 from ncalr.geometry.alignment import Counts, cmap_table, score_block
+from ncalr.kernels import CmapTable
+
+
+def _table(evidence: Evidence, sign: int, center: bool, counts: str) -> CmapTable:
+    table = cmap_table(evidence["statistics"], sign=sign, center=center, counts=cast(Counts, counts))
+    return CmapTable(*(t if t is None else evidence.backend.asarray(t) for t in table))
 
 
 @strategy(
@@ -26,6 +32,6 @@ def cmap(evidence: Evidence, *, sign: int = 1, center: bool = False, counts: str
     """Class-mean alignment perturbation: how much the item would move the class means together."""
     table = evidence.once(
         f"cmap {sign} {center} {counts}",
-        lambda: cmap_table(evidence["statistics"], sign=sign, center=center, counts=cast(Counts, counts)),
+        lambda: _table(evidence, sign, center, counts),
     )
     return score_block(evidence.backend, evidence["features"], evidence["predictions"], table)

@@ -81,8 +81,9 @@ class _State:
         weight = self._refreshed(block, points)
         chosen = np.zeros(0, np.int64)
         if float(weight.max()) >= max(outside, 0.0):
-            chosen = backend.farthest_in_block(weight, self.space.between(points, points), outside, most)
-            self.values.extend(self._values(points, block, chosen))
+            between = self.space.between(points, points)
+            chosen, values = backend.farthest_in_block(weight, between, outside, most)
+            self.values.extend(values.tolist())
             self.picked.extend(block[chosen].tolist())
             self.centres.append(points.at(chosen))
             self.total += len(chosen)
@@ -128,12 +129,3 @@ class _State:
             start = max(start - len(centres), 0)
         weight[taken] = -1
         return weight
-
-    def _values(self, points: Points, block: Any, chosen: Any) -> list[float]:
-        """The distance of each pick at the moment it was picked."""
-        backend = self.space.backend
-        before = backend.numpy(self._refreshed(block[chosen], points.at(chosen))).astype(np.float64)
-        mutual = backend.numpy(self.space.between(points.at(chosen), points.at(chosen))).astype(np.float64)
-        later = np.triu(np.ones(mutual.shape, bool))
-        mutual[later] = np.inf
-        return np.minimum(before, mutual.min(axis=1)).tolist()  # type: ignore[no-any-return]
