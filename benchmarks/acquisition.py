@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition_cases import CASES, LABELLED, REGISTRY, SEED, Case, smaller, write_data
-from acquisition_contenders import PACKAGES, busy_seconds
-from acquisition_table import DISTURBED, render
+from acquisition_contenders import DISTURBED, PACKAGES, busy_seconds
+from acquisition_table import render
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -37,7 +37,7 @@ PEERS = ROOT / ".venv-peers"
 PEER_PYTHON = PEERS / "bin" / "python"
 OURS = {"ncalr", "numpy", "floor"}
 TIMEOUT = 300
-ATTEMPTS = 3
+ATTEMPTS = 2
 PATIENCE = 20.0
 REPEAT_BELOW = 30.0
 """A disturbed measurement is repeated where it takes less than this many seconds."""

@@ -166,7 +166,7 @@ def _reference(features: Any, predictions: Any, statistics_: ClassStatistics, ce
     return np.einsum("nd,nd->n", moved - unit[predictions], unit.sum(axis=0) - unit[predictions])
 
 
-def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, Any]]:
+def ncal_pass(n: int, classes: int, copy: float) -> list[dict[str, Any]]:
     """The CMAP pass alone, and the whole query, as shares of the copy bandwidth."""
     import torch
 
@@ -175,26 +175,11 @@ def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, A
     features, predictions, log, statistics_ = big_pool(n, classes)
     table = CmapTable(None, *(torch.from_numpy(t).float().cuda() for t in cmap_table(statistics_)[1:]))
     floor = features.nbytes / copy
-    shapes = [{}]
-    if tune:
-        shapes += [
-            {"rows": r, "step": p, "warps": w, "stages": v}
-            for r in (128, 256)
-            for p in (4, 8, 16)
-            for w in (1, 2, 4)
-            for v in (1, 2, 3, 4, 6)
-        ]
-    rows = []
-    for shape in shapes:
-        seconds = timed(lambda shape=shape: triton_kernels.cmap(features, predictions, table, **shape), 5)
-        rows.append({"what": "cmap pass", "classes": classes, **shape, "ms": seconds * 1e3, "share": floor / seconds})
+    seconds = timed(lambda: triton_kernels.cmap(features, predictions, table))
+    rows = [{"what": "cmap pass", "classes": classes, "ms": seconds * 1e3, "share": floor / seconds}]
     bytes_read = features.nbytes + log.nbytes
     seconds = timed(lambda: torch.sort(predictions, stable=True))
     rows.append({"what": "sort by class", "ms": seconds * 1e3, "share": 0.0})
-    if tune:
-        _profile(
-            lambda: ncalr.query("ncal", 1000, features=features, checkpoint_predictions=log, statistics=statistics_)
-        )
     seconds = timed(lambda: triton_kernels.flips(log))
     rows.append({"what": "ff pass", "ms": seconds * 1e3, "share": log.nbytes / copy / seconds})
     whole = wall(
@@ -202,18 +187,6 @@ def ncal_pass(n: int, classes: int, copy: float, tune: bool) -> list[dict[str, A
     )
     rows.append({"what": "ncal query", "classes": classes, "ms": whole * 1e3, "share": bytes_read / copy / whole})
     return rows
-
-
-def _profile(work: Callable[[], Any]) -> None:
-    """Where the time of a call goes, on the host and on the device."""
-    import torch
-
-    work()
-    with torch.profiler.profile() as profile:
-        work()
-        torch.cuda.synchronize()
-    print(profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=14, max_name_column_width=50))
-    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=50))
 
 
 def k_centre(copy: float) -> dict[str, Any]:
@@ -227,7 +200,6 @@ def k_centre(copy: float) -> dict[str, Any]:
     pool, labelled = points[:50_000].contiguous(), points[50_000:].contiguous()
     found = ncalr.query("coreset", 2500, features=pool, labelled_features=labelled).ids
     seconds = wall(lambda: ncalr.query("coreset", 2500, features=pool, labelled_features=labelled))
-    _profile(lambda: ncalr.query("coreset", 2500, features=pool, labelled_features=labelled))
     plain, seconds_plain = _plain_k_centre(pool, labelled, 2500)
     return {
         "what": "k-centre 50k x 512, k = 2500",
@@ -264,7 +236,6 @@ def main() -> None:
     parser.add_argument("--expect", type=Path, help="write the CPU's picks here and stop")
     parser.add_argument("--compare", type=Path, help="the CPU's picks, to compare with")
     parser.add_argument("--out", type=Path, default=Path("results/acquisition_gpu.json"))
-    parser.add_argument("--tune", action="store_true", help="try launch shapes of the CMAP kernel")
     parser.add_argument("--items", type=int, default=8_000_000)
     args = parser.parse_args()
     if args.expect:
@@ -273,7 +244,7 @@ def main() -> None:
     result: dict[str, Any] = {"card": card(), "cmap_worst_relative_error": check_cmap()}
     print(json.dumps(result, indent=1), flush=True)
     copy = result["card"]["copy_bytes_per_s"]
-    result["passes"] = [row for classes in (10, 100) for row in ncal_pass(args.items, classes, copy, args.tune)]
+    result["passes"] = [row for classes in (10, 100) for row in ncal_pass(args.items, classes, copy)]
     for row in sorted(result["passes"], key=lambda r: r["ms"]):
         print(row)
     result["k_centre"] = k_centre(copy)

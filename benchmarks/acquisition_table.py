@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from acquisition_contenders import DISTURBED
+
 Results = dict[str, Any]
 
-DISTURBED = 0.2
-"""Cores that other processes had during a measurement, from which on it is marked."""
 CACHE_BYTES = 25e6
 MEMORY_DEMAND = 2000.0
 
@@ -23,8 +23,9 @@ Pool features are the ReLU of a Gaussian mixture, d = 512 float32, with {labelle
 Every figure comes from a process of its own that first solves a few thousand items, so that imports and the compilation
 of kernels are not in the times.
 
-- *time*: median of up to five calls, as many as begin within ten seconds. A peer that would take minutes was asked for
-  fewer picks and is given per pick. † other processes had more than {disturbed} cores meanwhile.
+- *time*: median of five calls or more (half a second of them), or of as many as begin within ten seconds. A peer that
+  would take minutes was asked for fewer picks and is given per pick. † other processes had more than {disturbed} cores
+  meanwhile, and the time is that of the fastest call.
 - *extra*: the most memory resident during the first call, less what was resident (the inputs) before it.
   "out of memory" is more than 12 GB of it.
 - *× floor*: against what the method must at least do, measured in the same run: a sum over the same bytes by two
@@ -80,8 +81,9 @@ def _cases(results: Results) -> str:
 
 
 def _case_lines(case: Results) -> Iterator[str]:
-    cached = ", which fit the cache" if not case["flops"] and case["floor"]["pass_bytes"] < CACHE_BYTES else ""
-    yield f"| {case['title']} | *floor: {case['floor_words']}{cached}* | {_time(floor(case))} | | 1 | |"
+    cached = ", which fit the cache" if not case["flops"] and case["floor"]["bytes"] < CACHE_BYTES else ""
+    least = _time(floor(case)) + _mark(case["floor"])
+    yield f"| {case['title']} | *floor: {case['floor_words']}{cached}* | {least} | | 1 | |"
     for library, row in case["rows"].items():
         shown = "plain NumPy" if library == "numpy" else f"**{library}**" if library.startswith("ncalr") else library
         if "failed" in row:
@@ -115,14 +117,17 @@ def floor(case: Results) -> float:
     """Seconds of the floor of the whole case."""
     if case["flops"]:
         return float(case["flops"] / case["floor"]["flops_a_second"])
-    return float(case["passes"] * case["floor"]["pass_seconds"])
+    return float(case["passes"] * case["floor"]["seconds"])
 
 
 def _shown_time(case: Results, row: Results) -> str:
-    mark = " †" if row["others_cores"] > DISTURBED else ""
     if row["k"] < case["k"]:
-        return f"{_time(row['seconds'] / row['k'])} a pick (k = {row['k']}){mark}"
-    return _time(row["seconds"]) + mark
+        return f"{_time(row['seconds'] / row['k'])} a pick (k = {row['k']}){_mark(row)}"
+    return _time(row["seconds"]) + _mark(row)
+
+
+def _mark(row: Results) -> str:
+    return " †" if row["others_cores"] > DISTURBED else ""
 
 
 def _time(seconds: float) -> str:
@@ -218,4 +223,4 @@ def _ahead(cases: Results) -> Iterator[tuple[str, str, bool]]:
         if "ncalr" in paces and others:
             best = min(others, key=lambda name: others[name])
             ratio = others[best] / paces["ncalr"]
-            yield case["title"], f"{_figure(ratio)} × faster than {best}", ratio > 1
+            yield case["title"], f"{_figure(ratio)} × the speed of {best}", ratio > 1

@@ -11,6 +11,8 @@ from ncalr.acquire.query import query
 from ncalr.errors import BadInput
 from ncalr.kernels.host import Host
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def ball(radius):
     return lambda distance: (distance < radius).astype(float)

@@ -7,12 +7,15 @@ import importlib.util
 import numpy as np
 import pytest
 import torch
-from conftest import bundle
+from acquire_bundle import bundle
 
 from ncalr.acquire import strategies
 from ncalr.acquire.query import query
+from ncalr.acquire.select import k_center
 from ncalr.errors import BadInput, MissingEvidence, MissingExtra, NcalrError, NotFinite, UnknownName
 from ncalr.geometry import ClassStatistics
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 N, M, C, D = 12, 8, 4, 8
 
@@ -267,6 +270,30 @@ def test_numbers_too_large_for_single_precision_are_explained(given):
         query("ncal", 3, **given)
     given["features"] = given["features"].astype(np.float64)
     assert len(query("ncal", 3, **given)) == 3
+
+
+SELECTING = ["coreset", "badge", "typiclust", "probcover", "maxherding", "sisom", "margin(select=filtered)"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="squares overflow float32: k_center never ends, badge scores inf, the others pick at random without a word",
+)
+@pytest.mark.parametrize("strategy", SELECTING)
+def test_numbers_whose_squares_overflow_are_refused_by_strategies_that_measure_distances(strategy, given, monkeypatch):
+    huge = dict(given)
+    for name in ("features", "labelled_features", "enhanced", "labelled_enhanced"):
+        huge[name] = (given[name] * 1e25).astype(np.float32)
+    advance, calls = k_center._State.advance, []
+
+    def counted(*args):
+        calls.append(1)
+        assert len(calls) < 100, "no progress"
+        return advance(*args)
+
+    monkeypatch.setattr(k_center._State, "advance", counted)
+    with np.errstate(all="ignore"), refused("float64", kind=NotFinite):
+        query(strategy, 3, **huge)
 
 
 # -- labels and classes ----------------------------------------------------------------------------------------

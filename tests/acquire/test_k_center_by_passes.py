@@ -101,6 +101,27 @@ def test_duplicates_are_picked_once_until_nothing_else_is_left(kind, backend):
     assert picks.scores[400:].max() < 0.01
 
 
+def grid(seed, n):
+    """Points of a small grid, many of them twice: distances tie everywhere, and are exact."""
+    return np.random.default_rng(seed).integers(0, 12, (n, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_among_ties_every_pick_is_one_of_the_farthest(n, backend):
+    features = grid(0, n)
+    picks = query("coreset", 250, features=features, labelled_features=np.zeros((1, 3), np.float32))
+    assert coreset_shortfall(features, picks.ids, np.zeros((1, 3))).max() == 0
+    assert len(set(picks.ids.tolist())) == 250
+
+
+def test_ties_do_not_depend_on_the_order_of_the_pool(backend):
+    features, order = grid(1, 1500), np.random.default_rng(2).permutation(1500)
+    given = {"labelled_features": np.zeros((1, 3), np.float32), "seed": 8}
+    plain = query("coreset", 250, features=features, **given)
+    moved = query("coreset", 250, features=features[order], ids=np.arange(1500)[order], **given)
+    assert moved.ids.tolist() == plain.ids.tolist()
+
+
 def test_identical_items_are_drawn(one_thread):
     features = np.ones((6, 3), np.float32)
     seen = {tuple(query("coreset", 3, features=features, seed=seed).ids) for seed in range(60)}

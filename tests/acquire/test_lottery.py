@@ -65,8 +65,8 @@ def test_the_width_of_the_array_is_no_part_of_a_text(texts, width):
 def test_texts_differ_in_order_and_length():
     texts = np.array(["", "a", "b", "ab", "ba", "aa", "aaa", "abc", "acb"])
     assert len(set(Lottery(0, texts).keys().tolist())) == 9
-    empty = np.array([""])
-    assert Lottery(0, np.array([""], "U0")).keys().tolist() == Lottery(0, empty).keys().tolist()
+    no_letters = np.ndarray((1,), "U0")
+    assert Lottery(0, no_letters).keys().tolist() == Lottery(0, np.array([""])).keys().tolist()
 
 
 def test_texts_seen_through_a_stride():

@@ -12,6 +12,8 @@ from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, MissingEvidence, NotFinite, UnknownName
 from ncalr.types import Selection
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.5, 0.5], [0.7, 0.3]])
 
 
@@ -65,6 +67,18 @@ def test_a_strategy_that_only_selects():
     add("spread", None, needs={"features"}, select="k_center", summary="Far apart.")
     assert query("spread", 2, features=np.array([[0.0], [1], [9]])).ids.tolist() != []
     assert strategies()["spread"].summary == "Far apart."
+
+
+def test_a_selector_without_values_over_a_strategy_without_scores_reports_zeros():
+    @selector("head")
+    def head(scored, evidence, k, lottery):
+        """The first k."""
+        return Selection(np.arange(k))
+
+    picks = query("coreset(select=head)", 2, features=np.eye(3))
+    assert picks.ids.tolist() == [0, 1]
+    assert picks.scores.tolist() == [0, 0]
+    assert selectors()["head"].summary == "The first k."
 
 
 def test_a_strategy_object_needs_no_registry():

@@ -16,6 +16,8 @@ from ncalr.errors import BadInput, MissingEvidence, UnknownName
 from ncalr.kernels.host import Host
 from ncalr.types import Scored
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def by_flips(flips, k, select="top_k", **given):
     """Any whole numbers as scores."""

@@ -9,6 +9,8 @@ from slow_references import energy, sisom, sisom_ratio, sisome
 from ncalr.acquire.query import query
 from ncalr.errors import MissingEvidence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def problem(seed, n=120, m=50, classes=4, d=7, kind=np.float64):
     rng = np.random.default_rng(seed)

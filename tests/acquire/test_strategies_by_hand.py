@@ -11,6 +11,8 @@ from scipy.stats import chisquare
 from ncalr.acquire import strategies
 from ncalr.acquire.query import query
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PROBS = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05], [0.4, 0.35, 0.25]])
 ROOT_HALF = sqrt(0.5)
 

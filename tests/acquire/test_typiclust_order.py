@@ -12,6 +12,8 @@ from ncalr.acquire.query import query
 from ncalr.acquire.select.clusters import kmeans
 from ncalr.errors import BadInput
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 @pytest.fixture
 def clusters_are(monkeypatch):

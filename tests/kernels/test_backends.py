@@ -163,8 +163,10 @@ def naive_cmap(features: np.ndarray, predictions: np.ndarray, table: CmapTable) 
 
 
 @each_backend
-@each_type
-@pytest.mark.parametrize("labels", [np.uint8, np.int64])
+@pytest.mark.parametrize(
+    ("dtype", "labels"),
+    [(np.float16, np.int64), (np.float32, np.int64), (np.float64, np.int64), (np.float32, np.uint8)],
+)
 def test_cmap(backend: Backend, dtype: type, labels: type) -> None:
     rng = np.random.default_rng(1)
     features, predictions = (5 * rng.normal(size=(60, 9))).astype(dtype), rng.integers(0, 4, 60)
@@ -186,6 +188,39 @@ def test_cmap_of_a_row_that_is_not_finite_shows(backend: Backend, dtype: type, w
     found = backend.numpy(backend.cmap(backend.asarray(features), backend.asarray(np.zeros(10, int)), draw_table()))
     assert not np.isfinite(found[:9]).any()
     assert np.isfinite(found[9])
+
+
+@each_backend
+@each_type
+def test_cmap_without_a_centre(backend: Backend, dtype: type) -> None:
+    features, predictions = np.random.default_rng(3).normal(size=(8, 9)).astype(dtype), np.arange(8) % 4
+    found, expected = (
+        backend.numpy(backend.cmap(backend.asarray(features), backend.asarray(predictions), table))
+        for table in (draw_table()._replace(centre=None), draw_table()._replace(centre=np.zeros(9)))
+    )
+    assert np.array_equal(found, expected)
+    assert not np.array_equal(
+        found, backend.numpy(backend.cmap(backend.asarray(features), backend.asarray(predictions), draw_table()))
+    )
+
+
+@each_backend
+@each_type
+def test_cmap_keeps_its_second_term_at_a_million(backend: Backend, dtype: type) -> None:
+    """z across the mean and across G': all that is left is -g t / ((N + A) N), which N - A would lose."""
+    table = CmapTable(None, np.zeros((1, 2)), np.array([[1.0, 0.0]]), np.array([1e6]), np.array([5.0]))
+    features = backend.asarray(np.array([[0.0, 2.0]], dtype))
+    found = backend.numpy(backend.cmap(features, backend.asarray(np.array([0])), table))
+    assert found[0] == pytest.approx(-5 * 4 / 2e12, rel=1e-6)
+
+
+@each_backend
+@each_type
+def test_cmap_where_the_mean_turns_round(backend: Backend, dtype: type) -> None:
+    """z = -5 along a class that reaches 2: the new mean is 3 long the other way, t / (N + A) would be 0 / 0."""
+    table = CmapTable(np.zeros(2), np.array([[0.0, 3.0]]), np.array([[1.0, 0.0]]), np.array([2.0]), np.array([7.0]))
+    features = backend.asarray(np.array([[-5.0, 0.0]], dtype))
+    assert backend.numpy(backend.cmap(features, backend.asarray(np.array([0])), table)).tolist() == [-7 * 6 / 3]
 
 
 @each_backend
@@ -251,13 +286,16 @@ def test_argmax_takes_the_first_of_equals(backend: Backend) -> None:
 # -- farthest first -------------------------------------------------------------------------------------------
 
 
-def naive_farthest(weight: np.ndarray, between: np.ndarray, bound: float, most: int) -> tuple[list[int], np.ndarray]:
-    weight, picked = weight.copy(), []
+def naive_farthest(
+    weight: np.ndarray, between: np.ndarray, bound: float, most: int
+) -> tuple[dict[int, float], np.ndarray]:
+    """Picks in order with the distance each had when it was picked, and the weights that are left."""
+    weight, picked = weight.copy(), {}
     while len(picked) < most:
         best = int(np.flatnonzero(weight == weight.max())[0])
         if weight[best] < 0 or weight[best] < bound:
             break
-        picked.append(best)
+        picked[best] = float(weight[best])
         weight = np.minimum(weight, between[best])
         weight[best] = -1
     return picked, weight
@@ -273,8 +311,9 @@ def test_farthest_in_block(backend: Backend, seed: int, m: int, most: int, bound
     between = rng.integers(0, 6, (m, m)).astype(np.float32)
     picked, left = naive_farthest(weight, between, bound, most)
     on_backend = backend.asarray(weight.copy())
-    found = backend.farthest_in_block(on_backend, backend.asarray(between), bound, most)
-    assert found.tolist() == picked
+    found, values = backend.farthest_in_block(on_backend, backend.asarray(between), bound, most)
+    assert found.tolist() == list(picked)
+    assert values.tolist() == list(picked.values())
     assert found.dtype == np.int64
     assert backend.numpy(on_backend).tolist() == left.tolist()
 

@@ -41,7 +41,7 @@ def race() -> tuple[np.ndarray, np.ndarray]:
 
 def farthest(bound: float) -> np.ndarray:
     weight, between = np.array([3.0, 5.0, 1.0, 4.0]), np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
-    return np.append(HOST.farthest_in_block(weight, between, bound, 4), weight)
+    return np.concatenate([*HOST.farthest_in_block(weight, between, bound, 4), weight])
 
 
 def coverage(ball: bool, n: int = 6) -> np.ndarray:
@@ -58,7 +58,7 @@ def with_types(name: str, run) -> dict[str, object]:
 
 
 RUNS = {
-    **with_types("cmap", lambda d: HOST.cmap(rows(d), np.array([0, 1, 2, 0, 1, 2], np.uint8), table())),
+    **with_types("cmap", lambda d: HOST.cmap(rows(d), np.arange(6) % 3, table())),
     **with_types("finite", lambda d: np.array([HOST.is_finite(rows(d))])),
     **{
         name: run

@@ -9,6 +9,7 @@ class's two vectors in registers, and memory carries the features alone.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,25 @@ import triton.language as tl
 
 from ncalr.kernels import Array, CmapTable
 
-ROWS = 128
-"""Items a program takes; all of one class."""
+
+MOST_RUNS = 4096
+"""How many runs (classes times windows) the pool is cut into, unless there are more classes."""
 
 
 @triton.jit
 def _cmap(
     features,
     order,
-    block_class,
-    block_start,
-    class_stop,
+    bounds,
+    blocks,
+    block_run,
     centre,
     across,
     along,
     reach,
     pull,
     result,
+    classes,
     d: tl.constexpr,
     width: tl.constexpr,
     step: tl.constexpr,
@@ -43,9 +46,11 @@ def _cmap(
     stages: tl.constexpr,
 ):
     block = tl.program_id(0)
-    c = tl.load(block_class + block)
-    start = tl.load(block_start + block)
-    stop = tl.minimum(start + rows, tl.load(class_stop + c))
+    run = tl.load(block_run + block)
+    before = tl.load(blocks + run - 1, mask=run > 0, other=0)
+    start = tl.load(bounds + run - 1, mask=run > 0, other=0).to(tl.int32) + (block - before) * rows
+    stop = tl.minimum(start + rows, tl.load(bounds + run).to(tl.int32))  # before start for blocks beyond the last
+    c = run % classes
     n_r = tl.load(reach + c)
     g = tl.load(pull + c)
     for first in tl.range(start, stop, step, num_stages=stages):
@@ -76,37 +81,60 @@ def _cmap(
         tl.store(result + items, tl.where(norm > 0, (turned - g * shortfall) / norm, square), mask=here)
 
 
+@triton.jit
+def _keys(predictions, keys, n, classes, window, size: tl.constexpr):
+    items = tl.program_id(0) * size + tl.arange(0, size)
+    here = items < n
+    c = tl.load(predictions + items, mask=here, other=0).to(tl.int32)
+    tl.store(keys + items, (items // window * classes + c).to(keys.dtype.element_ty), mask=here)
+
+
 def cmap(
     features: Array,
     predictions: Array,
     table: CmapTable,
-    rows: int = ROWS,
-    step: int = 4,
-    warps: int = 2,
+    rows: int = 128,
+    step: int = 8,
+    warps: int = 1,
     stages: int = 3,
 ) -> Array:
     """CMAP of each row of half- or single-precision features; tables in float32 on the same device.
 
-    `rows`, `step` (items a turn), `warps` and `stages` (turns in flight) are the shape of the launch.
+    `rows` (items a program), `step` (items a turn), `warps` and `stages` (turns in flight) are the shape of the launch.
+    Items are sorted inside windows, so that neighbours in memory are read at about the same time. Nothing waits for the
+    device: the number of blocks is an upper bound, and those beyond the last find nothing to do.
     """
     n, d = features.shape
-    order, block_class, block_start, class_stop = _runs(predictions, len(table.reach), rows)
-    result = torch.empty(n, dtype=torch.float32, device=features.device)
-    with torch.cuda.device(features.device):
-        _cmap[(len(block_class),)](
+    classes, device = len(table.reach), features.device
+    window = max(8192, triton.cdiv(n, max(1, MOST_RUNS // classes)))
+    runs = triton.cdiv(n, window) * classes
+    kind = torch.uint8 if runs <= 256 else torch.int16 if runs <= 32768 else torch.int32
+    most = n // rows + runs
+    keys = torch.empty(n, dtype=kind, device=device)
+    result = torch.empty(n, dtype=torch.float32, device=device)
+    width = min(triton.next_power_of_2(d), 32 * 16 // features.element_size())  # a row stays inside one warp
+    with torch.cuda.device(device):
+        _keys[(triton.cdiv(n, 4096),)](predictions, keys, n, classes, window, 4096)
+        keys, order = torch.sort(keys, stable=True)
+        bounds = torch.searchsorted(keys, _numbers(runs, kind, device), right=True)
+        counts = torch.diff(bounds, prepend=bounds.new_zeros(1))
+        blocks = torch.cumsum((counts + (rows - 1)) // rows, 0, dtype=torch.int32)
+        block_run = torch.searchsorted(blocks, _numbers(most, torch.int32, device), right=True, out_int32=True)
+        _cmap[(most,)](
             features,
             order,
-            block_class,
-            block_start,
-            class_stop,
+            bounds,
+            blocks,
+            block_run.clamp_max_(runs - 1),
             table.along if table.centre is None else table.centre,
             table.across,
             table.along,
             table.reach,
             table.pull,
             result,
+            classes,
             d,
-            min(triton.next_power_of_2(d), 32 * 16 // features.element_size()),  # a row stays inside one warp
+            width,
             step,
             rows,
             table.centre is not None,
@@ -116,22 +144,9 @@ def cmap(
     return result
 
 
-def _runs(predictions: Array, classes: int, rows: int) -> tuple[Array, Array, Array, Array]:
-    """Items sorted by class, cut into blocks of at most `rows` of one class.
-
-    Nothing here waits for the device: the number of blocks is an upper bound, and those beyond the last are empty.
-    """
-    n, device = len(predictions), predictions.device
-    small = torch.uint8 if classes <= 256 else torch.int16 if classes <= 32768 else torch.int32
-    keys, order = torch.sort(predictions.to(small), stable=True)
-    bounds = torch.searchsorted(keys, torch.arange(classes, device=device).to(small), right=True)
-    counts = torch.diff(bounds, prepend=bounds.new_zeros(1))
-    blocks = torch.cumsum((counts + rows - 1) // rows, 0)
-    number = torch.arange(n // rows + classes, device=device)
-    block_class = torch.searchsorted(blocks, number, right=True).clamp_max(classes - 1)
-    before = blocks[block_class] - (counts[block_class] + rows - 1) // rows
-    block_start = bounds[block_class] - counts[block_class] + (number - before) * rows
-    return order, block_class, block_start, bounds
+@cache
+def _numbers(count: int, kind: torch.dtype, device: torch.device) -> Array:
+    return torch.arange(count, device=device).to(kind)
 
 
 @triton.jit
