@@ -172,6 +172,15 @@ def test_duplicates_wait_until_nothing_else_is_left(backend):
         assert not picks.scores[8:].any()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_nobody_is_drawn_twice_where_only_rounding_is_left(kind, backend):
+    """Five points, each twelve times: after five picks all weights are rounding noise, that of the picks too."""
+    features, logits = (np.repeat(rows, 12, axis=0) for rows in problem(2, 5, kind=kind))
+    for seed in range(6):
+        picks = query("badge", 60, features=features, logits=logits, seed=seed)
+        assert sorted(picks.ids.tolist()) == list(range(60))
+
+
 # -- k-means++ in the other spaces -----------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from ncalr.geometry.alignment import score_block
 from ncalr.kernels.host import Host
 
 TOLERANCE = 1e-10
-steady = settings(deadline=None, derandomize=True, max_examples=150)
+steady = settings(deadline=None, derandomize=True, max_examples=100)
 
 
 class World(NamedTuple):

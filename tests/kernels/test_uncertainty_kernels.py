@@ -16,7 +16,7 @@ from ncalr.kernels import Backend
 from ncalr.kernels.device import Device
 from ncalr.kernels.host import KINDS, Host
 
-steady = settings(deadline=None, derandomize=True, max_examples=60)
+steady = settings(deadline=None, derandomize=True, max_examples=30)
 each_backend = pytest.mark.parametrize("backend", [Host(), Device(torch.device("cpu"))], ids=["host", "device"])
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_type = pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -97,7 +97,7 @@ def test_saturated_logits_keep_their_order(backend: Backend, kind: str, dtype: t
     found = score(backend, rows, kind, logits=True)
     assert (np.diff(found) < 0).all()
     assert (found > 0).all()
-    assert np.isclose(found[:1], reference(rows[:1], kind, True).astype(float), rtol=1e-5).all()
+    np.testing.assert_allclose(found[:1], reference(rows[:1], kind, True).astype(float), rtol=1e-5)
 
 
 @each_backend
@@ -105,9 +105,9 @@ def test_saturated_logits_keep_their_order(backend: Backend, kind: str, dtype: t
 def test_saturated_pairs_have_a_closed_form(backend: Backend, gap: float) -> None:
     outputs = np.array([[gap, 0.0]], np.float32)
     small = np.exp(-gap)
-    assert score(backend, outputs, "least_confidence", True)[0] == pytest.approx(small, rel=1e-5)
-    assert score(backend, outputs, "margin", True)[0] == pytest.approx(2 * small, rel=1e-5)
-    assert score(backend, outputs, "entropy", True)[0] == pytest.approx((1 + gap) * small, rel=1e-5)
+    assert score(backend, outputs, "least_confidence", True)[0] == pytest.approx(small, rel=1e-5, abs=0)
+    assert score(backend, outputs, "margin", True)[0] == pytest.approx(2 * small, rel=1e-5, abs=0)
+    assert score(backend, outputs, "entropy", True)[0] == pytest.approx((1 + gap) * small, rel=1e-5, abs=0)
 
 
 @each_backend
@@ -131,9 +131,7 @@ def test_a_certain_row_scores_zero(backend: Backend, kind: str, dtype: type) -> 
 @each_backend
 @each_kind
 @from_either
-def test_one_class_leaves_no_doubt(backend: Backend, kind: str, logits: bool, request: pytest.FixtureRequest) -> None:
-    on_host = isinstance(backend, Host)
-    known(request, on_host and kind == "margin" and not logits, "kernels: a lone probability has margin -3e38")
+def test_one_class_leaves_no_doubt(backend: Backend, kind: str, logits: bool) -> None:
     for dtype in (np.float16, np.float32, np.float64):
         assert score(backend, np.ones((2, 1), dtype), kind, logits) == pytest.approx([0, 0], abs=1e-37)
 

@@ -181,12 +181,10 @@ def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
 
 
 def check_finite(plan: Plan, evidence: Evidence) -> None:
-    """No NaN and no infinity in what is read; a strategy that spots them in its own pass is spared this one."""
-    for name in sorted(used(plan, evidence.given)):
-        array = evidence.given[name]
-        if name == "statistics" or (name in POOL_AXIS and plan.strategy.spots_nonfinite and _score_only(plan, name)):
-            continue
-        check_array(name, array, evidence.backend)
+    """No NaN and no infinity in what is read; what a strategy spots in its own pass is spared this one."""
+    spotted = {part for name in plan.strategy.spots for part in source_of(name, evidence.given) or ()}
+    for name in sorted(used(plan, evidence.given) - spotted - {"statistics"}):
+        check_array(name, evidence.given[name], evidence.backend)
 
 
 def check_array(name: str, array: Any, backend: Backend) -> None:
@@ -214,11 +212,6 @@ def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
         d = statistics.means.shape[1]
         if arrays["features"].shape[1] != d:
             raise BadInput(f"features have {arrays['features'].shape[1]} dimensions, the statistics {d}")
-
-
-def _score_only(plan: Plan, name: str) -> bool:
-    """Whether the array is read by the score and not first by the selector."""
-    return any(name in source for need in plan.strategy.needs for source in SOURCES.get(need, ((need,),)))
 
 
 def _check_numbers(name: str, array: Any) -> None:

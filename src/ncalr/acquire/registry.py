@@ -41,7 +41,7 @@ class Strategy:
     fuse: Callable[..., Any] | None = None  # parts of the whole pool -> one number an item
     select: str = "top_k"
     rowwise: bool = False  # an item's parts depend on that item alone: chunks and shards give the same
-    spots_nonfinite: bool = False  # a row with NaN or infinity always gets a score that is not finite
+    spots: frozenset[str] = frozenset()  # evidence in which NaN or infinity always gives a score that is not finite
     cites: str = ""
     cost: str = ""
 
@@ -124,8 +124,8 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
     if name in _STRATEGIES and _STRATEGIES[name].score is not score:
         raise BadInput(f"there is a strategy {name!r} already; choose another name")
     summary = facts.pop("summary", "") or _first_line(score)
-    wants = frozenset(facts.pop("wants", ()))
-    made = Strategy(name=name, needs=frozenset(needs), wants=wants, score=score, summary=summary, **facts)
+    wants, spots = frozenset(facts.pop("wants", ())), frozenset(facts.pop("spots", ()))
+    made = Strategy(name=name, needs=frozenset(needs), score=score, summary=summary, wants=wants, spots=spots, **facts)
     _STRATEGIES[name] = made
     return made
 

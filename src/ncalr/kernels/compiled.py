@@ -274,7 +274,7 @@ def uncertainty_of_probs(probs, kind, out):
             rest = sum_below(row, top)
             if second == top:
                 rest += top * repeats(row, top)
-            out[i] = rest + second if kind == 1 else rest
+            out[i] = rest + max(second, nought(row[0])) if kind == 1 else rest  # one class has no second
 
 
 @njit(parallel=True, fastmath=FAST, cache=True)

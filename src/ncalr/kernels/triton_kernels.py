@@ -19,7 +19,6 @@ import triton.language as tl
 
 from ncalr.kernels import Array, CmapTable
 
-
 MOST_RUNS = 4096
 """How many runs (classes times windows) the pool is cut into, unless there are more classes."""
 

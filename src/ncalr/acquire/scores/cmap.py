@@ -24,7 +24,7 @@ def _table(evidence: Evidence, sign: int, center: bool, counts: str) -> CmapTabl
     "cmap",
     needs={"features", "predictions", "statistics"},
     rowwise=True,
-    spots_nonfinite=True,
+    spots={"features"},
     cites="Goel et al. 2025",
     cost="one pass over the features",
 )

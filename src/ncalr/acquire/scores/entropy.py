@@ -17,7 +17,7 @@ from ncalr.acquire.registry import strategy
     "entropy",
     needs={"outputs"},
     rowwise=True,
-    spots_nonfinite=True,
+    spots={"outputs"},
     cites="Shannon 1948; Settles and Craven 2008",
     cost="one pass over the outputs",
 )

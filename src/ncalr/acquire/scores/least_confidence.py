@@ -17,7 +17,7 @@ from ncalr.acquire.registry import strategy
     "least_confidence",
     needs={"outputs"},
     rowwise=True,
-    spots_nonfinite=True,
+    spots={"outputs"},
     cites="Lewis and Gale 1994",
     cost="one pass over the outputs",
 )

@@ -17,7 +17,7 @@ from ncalr.acquire.registry import strategy
     "margin",
     needs={"outputs"},
     rowwise=True,
-    spots_nonfinite=True,
+    spots={"outputs"},
     cites="Scheffer, Decomain and Wrobel 2001",
     cost="one pass over the outputs",
 )

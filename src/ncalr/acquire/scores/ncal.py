@@ -60,7 +60,7 @@ def zscore(part: Array, backend: Backend) -> Array:
     needs={"features", "predictions", "flips", "statistics"},
     fuse=fuse,
     rowwise=True,
-    spots_nonfinite=True,
+    spots={"features"},
     cites="Goel et al. 2025",
     cost="one pass over the features",
 )

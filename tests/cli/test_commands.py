@@ -1,0 +1,141 @@
+"""The command line, run in process as a person would type it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ncalr
+from ncalr import testing
+from ncalr.acquire import selectors, strategies
+from ncalr.cli import main
+from ncalr.cli.app import app
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The example pool as .npy files, and the arguments that name them."""
+    arguments = []
+    for name, array in testing.example_pool().items():
+        np.save(tmp_path / f"{name}.npy", array)
+        arguments += [f"--{name.replace('_', '-')}", str(tmp_path / f"{name}.npy")]
+    return arguments
+
+
+def run(*words):
+    """Output, errors and exit code of `ncalr WORDS`, as `main` ends it."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from ncalr.cli import main; main()", *map(str, words)], capture_output=True, text=True
+    )
+    return done.stdout, done.stderr, done.returncode
+
+
+def test_help_is_the_manual():
+    shown = runner.invoke(app, ["query", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
+    for option in ("--features", "--checkpoint-predictions", "--labelled-features", "--exclude", "--seed", "--out"):
+        assert option in shown
+
+
+def test_version():
+    assert runner.invoke(app, ["--version"]).output == f"ncalr {ncalr.__version__}\n"
+
+
+def test_query_writes_csv(files, tmp_path):
+    out = tmp_path / "picks.csv"
+    done = runner.invoke(app, ["query", "-k", "9", *files, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    wanted = ncalr.query("ncal", 9, **testing.example_pool())
+    assert [int(row["id"]) for row in rows] == wanted.ids.tolist()
+    assert [float(row["cmap"]) for row in rows] == wanted.parts["cmap"].tolist()
+    assert list(rows[0]) == ["rank", "id", "score", "cmap", "ff"]
+
+
+def test_query_prints_csv(files):
+    done = runner.invoke(app, ["query", "-k", "2", "--strategy", "margin", *files])
+    assert done.output.splitlines()[0] == "rank,id,score,margin"
+    assert len(done.output.splitlines()) == 3
+
+
+def test_query_writes_json_and_npy(files, tmp_path):
+    for name in ("picks.json", "picks.npy"):
+        runner.invoke(
+            app, ["query", "-k", "5", "--strategy", "ncal(fusion=rank)", *files, "--out", str(tmp_path / name)]
+        )
+    found = json.loads((tmp_path / "picks.json").read_text())
+    assert found["strategy"] == "ncal(fusion=rank)"
+    assert [row["id"] for row in found["picks"]] == np.load(tmp_path / "picks.npy").tolist()
+
+
+def test_ids_and_exclude_from_text(files, tmp_path):
+    (tmp_path / "ids.txt").write_text("\n".join(f"item-{i}" for i in range(240)) + "\n")
+    first = ncalr.query("ncal", 3, ids=[f"item-{i}" for i in range(240)], **testing.example_pool()).ids
+    (tmp_path / "done.txt").write_text("\n".join(first) + "\n")
+    done = runner.invoke(
+        app, ["query", "-k", "240", *files, "--ids", str(tmp_path / "ids.txt"), "--exclude", str(tmp_path / "done.txt")]
+    )
+    assert "237" in str(done.exception)
+    done = runner.invoke(
+        app, ["query", "-k", "237", *files, "--ids", str(tmp_path / "ids.txt"), "--exclude", str(tmp_path / "done.txt")]
+    )
+    assert not set(first) & {line.split(",")[1] for line in done.output.splitlines()}
+
+
+def test_whole_number_ids_from_text_and_npy(files, tmp_path):
+    (tmp_path / "ids.txt").write_text("\n".join(str(i + 1000) for i in range(240)))
+    np.save(tmp_path / "ids.npy", np.arange(240) + 1000)
+    outputs = {
+        runner.invoke(app, ["query", "-k", "4", *files, "--ids", str(tmp_path / name)]).output
+        for name in ("ids.txt", "ids.npy")
+    }
+    assert len(outputs) == 1
+
+
+def test_notes_are_said(files):
+    _, said, _ = run("query", "-k", "4", "--strategy", "maxherding", *files)
+    assert "note: radius" in said
+
+
+def test_errors_are_one_line(files, tmp_path):
+    for words, text in [
+        (["query", "-k", "4", "--strategy", "ncall", *files], "Did you mean 'ncal'"),
+        (["query", "-k", "4", "--features", tmp_path / "nothing.npy"], "there is no file"),
+        (["query", "-k", "4", *files, "--out", tmp_path / "picks.xls"], ".csv, .json or .npy"),
+        (["query", "-k", "4", *files, "--out", tmp_path / "no" / "picks.csv"], "there is no folder"),
+        (["query", "-k", "4", *files, "--ids", tmp_path / "none.txt"], "cannot read ids"),
+        (["query", "-k", "4", "--features", __file__], "is not a .npy file"),
+    ]:
+        printed, said, code = run(*words)
+        assert code == 2
+        assert printed == ""
+        assert text in said
+        assert len(said.splitlines()) == 1
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ncalr", "strategies"])
+    monkeypatch.setattr("ncalr.acquire.strategies", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main()
+
+
+def test_strategies_as_json():
+    found = json.loads(runner.invoke(app, ["strategies", "--json"]).output)
+    assert [s["name"] for s in found["strategies"]] == list(strategies())
+    assert [s["name"] for s in found["selectors"]] == list(selectors())
+    assert all(s["cost"] and s["summary"] for s in found["strategies"])
+
+
+def test_strategies_as_tables():
+    shown = runner.invoke(app, ["strategies"], env={"COLUMNS": "160"}).output
+    for name in (*strategies(), *selectors()):
+        assert name in shown
