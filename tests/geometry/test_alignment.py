@@ -211,7 +211,6 @@ def test_a_feature_along_its_mean_scores_zero(seed: int, stretch: float) -> None
     assert np.abs(scores[~made]).max(initial=0) < 1e-12
 
 
-@pytest.mark.xfail(strict=True, reason="kernels: cmap gives |z|^2 instead of 0 where the new mean has no length")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_a_feature_that_cancels_its_class_scores_zero(dtype: type, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ LETTERS = {
     "s": "samples",
     "t": "checkpoints",
 }
+FLOATS = {"float16", "float32", "float64", "bfloat16"}
+UNSIGNED_TENSORS = {"torch.uint16", "torch.uint32", "torch.uint64"}
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
@@ -53,7 +55,10 @@ class Positions:
         return self.n
 
     def __getitem__(self, rows: Any) -> Any:
-        return np.arange(*rows.indices(self.n)) if isinstance(rows, slice) else np.asarray(rows, np.int64)
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(self.n))
+        rows = np.asarray(rows)
+        return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
 
 
 def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
                 raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
             arrays[name] = value
             continue
-        array = value if is_torch(value) else np.asarray(value)
+        array = _as_array(name, value)
         _check_numbers(name, array)
         _check_shape(name, tuple(array.shape), sizes)
         arrays[name] = array
@@ -90,15 +95,19 @@ def pool_size(arrays: Mapping[str, Any]) -> int:
 
 def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
     """How many classes there are: said, or read off the outputs, the statistics or the largest label; 0 if unknown."""
+    where = next((name for name in arrays if "c" in SHAPES.get(name, ())), "")
+    found = int(arrays[where].shape[-1]) if where else 0
     if "statistics" in arrays:
-        found, where = len(arrays["statistics"].counts), "statistics"
-    else:
-        where = next((name for name in arrays if "c" in SHAPES.get(name, ())), "")
-        found = int(arrays[where].shape[-1]) if where else 0
+        counted = len(arrays["statistics"].counts)
+        if found and counted != found:
+            raise BadInput(f"statistics are of {counted} classes, {where} has {found}; they must agree")
+        found, where = counted, "statistics"
     if classes is not None:
+        if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 1:
+            raise BadInput(f"classes must be a whole number of at least 1, got {classes!r}")
         if found and classes != found:
             raise BadInput(f"classes={classes} was said, but {where} has {found}")
-        found, where = classes, "classes"
+        found, where = int(classes), "classes"
     top = 0
     for name in ("labels", "predictions", "checkpoint_predictions"):
         if name in arrays and arrays[name].shape[-1]:
@@ -124,7 +133,7 @@ def read_ids(ids: Any, n: int) -> Any:
     values, counts = np.unique(ids, return_counts=True)
     if len(values) < n:
         twice = values[counts > 1]
-        raise BadInput(f"ids must not repeat; {len(twice)} do, the first is {twice[0]!r}")
+        raise BadInput(f"ids must not repeat; {len(twice)} do, the first is {twice[0].item()!r}")
     return ids
 
 
@@ -142,7 +151,7 @@ def open_positions(ids: Any, exclude: Any) -> Any:
     ids = ids[:]
     strangers = exclude[~np.isin(exclude, ids)]
     if len(strangers):
-        raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0]!r}")
+        raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
     return np.flatnonzero(~np.isin(ids, exclude))
 
 
@@ -184,25 +193,42 @@ def check_finite(plan: Plan, evidence: Evidence) -> None:
     """No NaN and no infinity in what is read; what a strategy spots in its own pass is spared this one."""
     spotted = {part for name in plan.strategy.spots for part in source_of(name, evidence.given) or ()}
     for name in sorted(used(plan, evidence.given) - spotted - {"statistics"}):
-        check_array(name, evidence.given[name], evidence.backend)
+        check_array(name, evidence)
 
 
-def check_array(name: str, array: Any, backend: Backend) -> None:
+def check_array(name: str, evidence: Evidence) -> None:
     """Raise with the number of bad values and the place of the first, if there are any."""
+    if name in WHOLE_NUMBERS:
+        return
+    array = evidence.given[name]
+    layers = range(len(array)) if POOL_AXIS.get(name) == 1 else [None]
+    rows = evidence.rows if name in POOL_AXIS else slice(None)
     bad, first = 0, None
-    step = max(1, (32 << 20) // max(int(array.nbytes) // max(len(array), 1), 1))
-    for start in range(0, len(array), step):
-        block = backend.block(array, slice(start, start + step))
-        if not backend.is_finite(block):
-            where = np.argwhere(~np.isfinite(backend.numpy(block)))
+    for layer in layers:
+        part = array if layer is None else array[layer]
+        for positions, where in _bad_places(part, rows, evidence.backend):
             bad += len(where)
             if first is None:
-                first = (start + int(where[0][0]), *map(int, where[0][1:]))
-    if bad and first is not None:
+                place = (int(positions[where[0][0]]), *map(int, where[0][1:]))
+                first = place if layer is None else (layer, *place)
+    if first is not None:
         raise NotFinite(
             f"{name} holds {bad} values that are NaN or infinite, the first at {name}[{', '.join(map(str, first))}]; "
             "check the model's outputs, or drop those items"
         )
+
+
+def _bad_places(array: Any, rows: Any, backend: Backend) -> Iterator[tuple[Any, Any]]:
+    """For each block with values that are not finite: its positions in the array, and where in the block they are."""
+    n = len(range(*rows.indices(len(array)))) if isinstance(rows, slice) else len(rows)
+    step = max(1, (32 << 20) // max(int(array.nbytes) // max(len(array), 1), 1))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        part = slice(start, stop) if isinstance(rows, slice) else rows[start:stop]
+        block = backend.block(array, part)
+        if not backend.is_finite(block):
+            positions = np.arange(start, stop) if isinstance(rows, slice) else part
+            yield positions, np.argwhere(~np.isfinite(backend.numpy(block)))
 
 
 def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -214,11 +240,22 @@ def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
             raise BadInput(f"features have {arrays['features'].shape[1]} dimensions, the statistics {d}")
 
 
+def _as_array(name: str, value: Any) -> Any:
+    """A tensor as it is (unsigned ones as signed: torch can do little with them), all else as a NumPy array."""
+    if is_torch(value):
+        return value.long() if str(value.dtype) in UNSIGNED_TENSORS else value
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise BadInput(f"{name} cannot be made an array ({error}); rows must have the same length") from None
+
+
 def _check_numbers(name: str, array: Any) -> None:
-    kind = "i" if is_torch(array) and not array.is_floating_point() else "f" if is_torch(array) else array.dtype.kind
-    if name in WHOLE_NUMBERS and kind not in "iu":
+    kind = str(array.dtype).removeprefix("torch.")
+    native = is_torch(array) or array.dtype.isnative
+    if name in WHOLE_NUMBERS and not (kind.startswith(("int", "uint")) and native):
         raise BadInput(f"{name} must be whole numbers, got {array.dtype}")
-    if name not in WHOLE_NUMBERS and kind != "f":
+    if name not in WHOLE_NUMBERS and not (kind in FLOATS and native):
         raise BadInput(f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}")
 
 

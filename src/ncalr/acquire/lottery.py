@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.errors import BadInput
+
 Words = npt.NDArray[np.uint64]
 _MASK = 2**64 - 1
 
@@ -38,7 +40,9 @@ class Lottery:
 
     def __init__(self, seed: int | Sequence[int], ids: npt.NDArray[Any]) -> None:
         word = 0
-        for part in [seed] if isinstance(seed, int) else seed:
+        for part in [seed] if isinstance(seed, int | np.integer) else seed:
+            if not isinstance(part, int | np.integer):
+                raise BadInput(f"seed must be a whole number or a list of them, got {seed!r}")
             word = mix(word ^ (int(part) & _MASK))
         self._seed, self._ids = word, ids
 
@@ -78,7 +82,7 @@ def _words(ids: npt.NDArray[Any]) -> Words:
     if ids.dtype.kind in "iu":
         return ids.astype(np.uint64)
     words = np.full(len(ids), 0xCBF29CE484222325, np.uint64)
-    if ids.dtype.itemsize == 0:
+    if ids.dtype.itemsize == 0 or not len(ids):
         return words
     letters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
     for column in letters.T:

@@ -134,7 +134,7 @@ def _check_scores(plan: Plan, evidence: Evidence, name: str, part: Any) -> None:
     if evidence.backend.is_finite(part):
         return
     for array in sorted(door.used(plan, evidence.given) - {"statistics"}):
-        door.check_array(array, evidence.given[array], evidence.backend)
+        door.check_array(array, evidence)
     bad = np.flatnonzero(~np.isfinite(evidence.backend.numpy(part)))
     raise NotFinite(
         f"strategy {plan.strategy.name!r} gave {len(bad)} scores ({name}) that are not finite, the first for item "

@@ -121,11 +121,12 @@ def strategy(name: str, *, needs: Iterable[str], **facts: Any) -> Callable[[Call
 
 def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **facts: Any) -> Strategy:
     """Register a strategy; `score` is None for one that only selects."""
-    if name in _STRATEGIES and _STRATEGIES[name].score is not score:
-        raise BadInput(f"there is a strategy {name!r} already; choose another name")
     summary = facts.pop("summary", "") or _first_line(score)
     wants, spots = frozenset(facts.pop("wants", ())), frozenset(facts.pop("spots", ()))
     made = Strategy(name=name, needs=frozenset(needs), score=score, summary=summary, wants=wants, spots=spots, **facts)
+    known = _STRATEGIES.get(name)
+    if known is not None and (known.score is not score or (score is None and known != made)):
+        raise BadInput(f"there is a strategy {name!r} already; choose another name")
     _STRATEGIES[name] = made
     return made
 
@@ -134,6 +135,8 @@ def selector(name: str, *, needs: Needs = (), wants: Needs = ()) -> Callable[[Ca
     """Register the decorated function as selector `name`."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
+        if name in _SELECTORS and _SELECTORS[name].run is not run:
+            raise BadInput(f"there is a selector {name!r} already; choose another name")
         _SELECTORS[name] = Selector(name, run, _first_line(run), needs, wants, options_of(run))
         return run
 
@@ -156,6 +159,8 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
     """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's."""
     if isinstance(spec, Strategy):
         made, given = spec, dict(options or {})
+    elif not isinstance(spec, str | Spec):
+        raise BadInput(f"a strategy is given by its name, a spec or a Strategy, got {spec!r}")
     else:
         parsed = parse(spec) if isinstance(spec, str) else spec
         known = strategies()

@@ -6,6 +6,8 @@ The text is a Python call with keyword arguments only; a bare word as a value is
 from __future__ import annotations
 
 import ast
+import keyword
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,7 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{key}={value}" for key, value in self.options.items())
+        inside = ", ".join(f"{key}={_text(value)}" for key, value in self.options.items())
         return f"{self.name}({inside})" if inside else self.name
 
 
@@ -31,7 +33,7 @@ def parse(text: str) -> Spec:
     Spec(name='ncal', options={'fusion': 'rank', 'sign': -1})
     """
     try:
-        value = _value(ast.parse(text.strip().replace("-", "_") if _is_word(text) else text, mode="eval").body)
+        value = _value(ast.parse(_plain(text.strip()), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise BadInput(f"cannot read {text!r} ({error}); write it as name or name(option=value, ...)") from None
     if isinstance(value, str):
@@ -57,17 +59,29 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _is_word(text: str) -> bool:
-    return "(" not in text
+def _plain(text: str) -> str:
+    """A name with dashes is the name with underscores."""
+    return text if "(" in text else text.replace("-", "_")
+
+
+def _text(value: Any) -> str:
+    """A value as it is read back: bare words stay bare."""
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    if isinstance(value, str) and (not value.isidentifier() or keyword.iskeyword(value)):
+        return repr(value)
+    return str(value)
 
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        if any(keyword.arg is None for keyword in node.keywords):
+        if any(option.arg is None for option in node.keywords):
             raise ValueError("** is not an option")
-        return Spec(node.func.id, {str(keyword.arg): _value(keyword.value) for keyword in node.keywords})
+        if len({option.arg for option in node.keywords}) < len(node.keywords):
+            raise ValueError("an option is given twice")
+        return Spec(node.func.id, {str(option.arg): _value(option.value) for option in node.keywords})
     if isinstance(node, ast.Call):
         raise ValueError("options need names")
     return ast.literal_eval(node)

@@ -100,9 +100,10 @@ def _bits_float(bits):
 
 # -- elementary functions the vectoriser can see through ------------------------------------------------------
 # libm's log and exp are calls, and a call keeps the loop scalar. Both below are the textbook reduction
-# (split off the power of two, a polynomial for the rest), within 2e-7 relative of the true value, and
-# are used only where a score needs no more than that. Their sums must not be reordered (adding a large number and
-# taking it off again is what rounds), so they have flags of their own, which survive being inlined.
+# (split off the power of two, a polynomial for the rest), within 2e-7 of the true value (4e-6 for the
+# smallest exponentials), and are used only where a score needs no more than that. Their sums must not be
+# reordered (adding a large number and taking it off again is what rounds), so they have flags of their own,
+# which survive being inlined.
 
 
 @njit(fastmath={"contract"})
@@ -177,7 +178,7 @@ def cmap(features, predictions, centre, across, along, reach, pull, out):
         t = max(q - p * p, 0.0 * q)
         norm = math.sqrt(a * a + t)
         shortfall = t / (norm + a) if a > 0 else norm - a
-        out[i] = (s - pull[c] * shortfall) / norm if norm > 0 else q
+        out[i] = (s - pull[c] * shortfall) / norm if norm > 0 else 0.0 * q
 
 
 # -- uncertainty ----------------------------------------------------------------------------------------------
@@ -187,17 +188,10 @@ def cmap(features, predictions, centre, across, along, reach, pull, out):
 
 
 @njit(fastmath=FAST | {"nnan"})
-def largest(row):
-    """The largest entry. NaN may be lost here: every caller also sums the row, and a sum keeps it."""
-    top = widen(row[0])
-    for j in range(row.shape[0]):
-        top = max(top, widen(row[j]))
-    return top
-
-
-@njit(fastmath=FAST | {"nnan"})
 def two_largest(row):
     """The two largest entries (equal when the largest occurs twice), by four interleaved chains.
+
+    NaN may be lost here: every caller also sums the row, and a sum keeps it.
 
     One chain of min and max waits for itself; four keep the processor busy, and merge exactly.
     """
@@ -274,6 +268,7 @@ def uncertainty_of_probs(probs, kind, out):
             rest = sum_below(row, top)
             if second == top:
                 rest += top * repeats(row, top)
+            rest += top * nought(row[0])  # sum_below leaves the top out, and with it an infinity
             out[i] = rest + max(second, nought(row[0])) if kind == 1 else rest  # one class has no second
 
 

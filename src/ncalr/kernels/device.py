@@ -39,7 +39,8 @@ class Device:
         if not isinstance(array, torch.Tensor):
             array = np.asarray(array)
             array = array.astype(np.int64) if array.dtype.kind == "u" and array.dtype.itemsize > 1 else array
-            array = torch.from_numpy(array if array.flags.writeable else array.copy())
+            plain = array.flags.writeable and min(array.strides, default=0) >= 0
+            array = torch.from_numpy(array if plain else array.copy())
         array = array.detach().to(self.device)
         return array if dtype is None else array.to(getattr(torch, dtype))
 
@@ -71,7 +72,7 @@ class Device:
         t = (q - p * p).clamp_min(0)
         norm = torch.sqrt(a * a + t)
         shortfall = torch.where(a > 0, t / (norm + a), norm - a)
-        return torch.where(norm > 0, (s - pull[c] * shortfall) / norm, q)
+        return torch.where(norm > 0, (s - pull[c] * shortfall) / norm, 0.0 * q)
 
     def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
         x = self.wide(outputs)
@@ -107,7 +108,7 @@ class Device:
 
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         total = torch.zeros(count, rows.shape[1], dtype=rows.dtype, device=self.device)
-        return total.index_add_(0, self.asarray(groups), rows)
+        return total.index_add_(0, self.asarray(groups, "int64"), rows)
 
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(1)

@@ -77,7 +77,7 @@ def _cmap(
         t = tl.maximum(square - length * length, 0.0 * square)
         norm = tl.sqrt(a * a + t)
         shortfall = tl.where(a > 0, t / (norm + a), norm - a)
-        tl.store(result + items, tl.where(norm > 0, (turned - g * shortfall) / norm, square), mask=here)
+        tl.store(result + items, tl.where(norm > 0, (turned - g * shortfall) / norm, 0.0 * square), mask=here)
 
 
 @triton.jit

@@ -41,18 +41,25 @@ def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore"
             scaled = [backend.xp.clip(part, -WINSOR_LIMIT, WINSOR_LIMIT) for part in scaled]
     else:
         raise BadInput(f"fusion must be 'zscore', 'rank' or 'winsor', got {fusion!r}")
-    return sum(scaled[1:], scaled[0]) / len(scaled)
+    total = scaled[0]
+    for part in scaled[1:]:
+        total += part
+    total /= len(scaled)
+    return total
 
 
 def zscore(part: Array, backend: Backend) -> Array:
     """Less the mean, over the population standard deviation, in float64; 0 where all are equal."""
-    if float(part.max()) == float(part.min()):
-        return backend.asarray(part, "float64") * 0
-    values = backend.asarray(part, "float64")
-    values = values - values.mean()
-    values = values / abs(values).max()  # squares of very small numbers would vanish
-    spread = backend.xp.sqrt(backend.xp.einsum("n,n->", values, values) / len(values))
-    return values / spread
+    values = backend.asarray(part, "float64") + 0.0
+    if bool(part.max() == part.min()):
+        return values * 0
+    values -= values.mean()
+    spread = float(backend.xp.einsum("n,n->", values, values) / len(values)) ** 0.5
+    if spread < 1e-150:  # squares of numbers this small vanish
+        values /= float(abs(values).max())
+        spread = float(backend.xp.einsum("n,n->", values, values) / len(values)) ** 0.5
+    values /= spread
+    return values
 
 
 @strategy(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.registry import strategy
+from ncalr.acquire.select.spaces import check_range
 from ncalr.kernels import Array
 
 _NEEDS = {"enhanced", "labelled_enhanced", "labels", "predictions"}
@@ -78,21 +79,19 @@ def _bank(evidence: Evidence) -> Bank:
     def build() -> Bank:
         rows = evidence.backend.wide(evidence["labelled_enhanced"])
         labels = evidence.backend.numpy(evidence["labels"]).astype(np.int64)
-        outside = np.full(len(labels), np.inf)
-        inside = np.full(len(labels), np.inf)
-        nearest = np.arange(len(labels))
+        everyone = np.arange(len(labels))
+        other, stranger = np.empty((2, len(labels)), np.int64)
         for start in range(0, len(labels), _BLOCK):
-            block = np.arange(start, min(start + _BLOCK, len(labels)))
+            block = everyone[start : start + _BLOCK]
             squared = _squared(evidence, rows[block], rows)
             same = labels[block, None] == labels[None, :]
-            outside[block] = np.where(same, np.inf, squared).min(axis=1)
+            stranger[block] = np.where(same, np.inf, squared).argmin(axis=1)
             squared[block - start, block] = np.inf  # an item is not its own neighbour
-            squared[~same] = np.inf
-            nearest[block] = squared.argmin(axis=1)
-            inside[block] = squared.min(axis=1)
-        outside, inside = np.sqrt(outside), np.sqrt(inside)
-        alone = np.isinf(inside)
-        ratios = np.where(alone, 1.0, _divide(np.where(alone, 0.0, inside), outside[nearest]))
+            other[block] = np.where(same, squared, np.inf).argmin(axis=1)
+        single = np.bincount(labels) == len(labels)
+        outside = np.where(single[labels], np.inf, _distance(evidence, rows, rows[stranger]))
+        alone = np.bincount(labels)[labels] == 1
+        ratios = np.where(alone, 1.0, _divide(_distance(evidence, rows, rows[other]), outside[other]))
         return Bank(rows, labels, outside, ratios)
 
     return evidence.once("sisom bank", build)  # type: ignore[no-any-return]
@@ -111,10 +110,8 @@ def _ratios(evidence: Evidence, bank: Bank) -> npt.NDArray[np.float64]:
         items = np.flatnonzero(predictions == c)
         for start in range(0, len(items), _BLOCK):
             block = items[start : start + _BLOCK]
-            squared = _squared(evidence, rows[block], bank.rows[group])
-            at = squared.argmin(axis=1)
-            inside = np.sqrt(squared[np.arange(len(block)), at])
-            ratios[block] = _divide(inside, bank.outside[group[at]])
+            nearest = group[_squared(evidence, rows[block], bank.rows[group]).argmin(axis=1)]
+            ratios[block] = _divide(_distance(evidence, rows[block], bank.rows[nearest]), bank.outside[nearest])
     return ratios
 
 
@@ -125,5 +122,13 @@ def _divide(inside: npt.NDArray[np.float64], outside: npt.NDArray[np.float64]) -
 
 
 def _squared(evidence: Evidence, a: Array, b: Array) -> npt.NDArray[np.float64]:
+    """Squared distances by one matrix product: good enough to say which is nearest."""
     squared = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * (a @ b.T)
-    return np.asarray(np.maximum(evidence.backend.numpy(squared).astype(np.float64), 0), np.float64)
+    check_range(evidence.backend, squared)
+    return np.asarray(evidence.backend.numpy(squared).astype(np.float64), np.float64)
+
+
+def _distance(evidence: Evidence, a: Array, b: Array) -> npt.NDArray[np.float64]:
+    """The distance of each row of `a` to the same row of `b`, from their difference: 0 for twins."""
+    gap = evidence.backend.numpy(a - b).astype(np.float64)
+    return np.asarray(np.linalg.norm(gap, axis=1), np.float64)

@@ -22,6 +22,7 @@ from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select.clusters import kmeans
+from ncalr.acquire.select.spaces import check_range
 from ncalr.acquire.select.top_k import best
 from ncalr.errors import BadInput
 from ncalr.kernels import Array
@@ -186,5 +187,5 @@ def unit_rows(backend: Any, evidence: Evidence) -> Array:
 
 def unit(backend: Any, rows: Array) -> Array:
     """Rows scaled to length 1; a row of zeros stays."""
-    norms = backend.xp.sqrt((rows * rows).sum(1))[:, None]
+    norms = backend.xp.sqrt(check_range(backend, backend.xp.einsum("nd,nd->n", rows, rows)))[:, None]
     return rows / backend.xp.where(norms > 0, norms, norms * 0 + 1)

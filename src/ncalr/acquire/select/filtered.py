@@ -38,7 +38,7 @@ def filtered(
     kept = best(wanted_scores(scored, "filtered"), min(round(multiple * k), evidence.n), evidence, lottery)
     kept = np.sort(kept)
     inner = bind(then)(
-        Scored(scored.scores[kept], {name: part[kept] for name, part in scored.parts.items()}),
+        Scored(scored.scores[kept], {name: part[kept] for name, part in scored.parts.items()}, scored.rescore),
         evidence.at(kept),
         k,
         lottery.at(kept),

@@ -97,7 +97,8 @@ class _State:
         chunks = [slice(start, min(start + _CHUNK, self.n)) for start in range(0, self.n, _CHUNK)]
         bounds = [self.space.nearest(self.space.take(rows), first) for rows in chunks]
         self.seen[:] = len(first)
-        return self.space.backend.xp.concatenate(bounds)
+        spaces.check_range(self.space.backend, labelled.own)
+        return spaces.check_range(self.space.backend, self.space.backend.xp.concatenate(bounds))
 
     def _largest(self, size: int) -> tuple[Any, float]:
         """The items with the largest bounds in the order of the lottery, and the largest bound among the rest."""

@@ -47,7 +47,7 @@ def kmeans_pp(
 def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Selection:
     """k picks and the squared distance of each at the moment it was picked."""
     backend, n = space.backend, space.evidence.n
-    own = np.concatenate([backend.numpy(space.take(rows).own) for rows in _chunks(space)])
+    own = np.concatenate([backend.numpy(spaces.check_range(backend, space.take(rows).own)) for rows in _chunks(space)])
     start = int(np.argmin(lottery.keys()))
     if first == "largest":
         level = np.flatnonzero(own == own.max())

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ncalr.acquire.evidence import Evidence, Outputs
-from ncalr.errors import UnknownName, unknown
+from ncalr.errors import NotFinite, UnknownName, unknown
 from ncalr.kernels import Array, Backend
 
 NEEDS = {
@@ -107,6 +107,15 @@ class Space:
         for left, right in zip(a.factors[1:], b.factors[1:], strict=True):
             inner *= left @ right.T
         return inner
+
+
+def check_range(backend: Backend, squares: Array) -> Array:
+    """The squares, or an error where they are too large for their precision."""
+    if not backend.is_finite(squares):
+        raise NotFinite(
+            "squared lengths overflow: some features are beyond 1e18 in single precision; scale them or pass float64"
+        )
+    return squares
 
 
 def needs(space: str) -> set[str]:
