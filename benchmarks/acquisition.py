@@ -37,8 +37,7 @@ PEERS = ROOT / ".venv-peers"
 PEER_PYTHON = PEERS / "bin" / "python"
 OURS = {"ncalr", "numpy", "floor"}
 TIMEOUT = 300
-ATTEMPTS = 2
-PATIENCE = 20.0
+ATTEMPTS = 3
 REPEAT_BELOW = 30.0
 """A disturbed measurement is repeated where it takes less than this many seconds."""
 
@@ -53,7 +52,7 @@ def main() -> None:
         for case in chosen:
             case = smaller(case) if given.quick else case
             print(case.title, flush=True)
-            merge(path, case, measure_case(case, missing, given.quick))
+            merge(path, case, measure_case(case, missing, given.quick, given.patience))
     path.with_suffix(".md").write_text(render(json.loads(path.read_text())))
 
 
@@ -63,6 +62,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=names, metavar="CASE", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, into runs/")
     parser.add_argument("--table", action="store_true", help="measure nothing, write the table from the JSON")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=20,
+        metavar="SECONDS",
+        help="how long to wait before each measurement for other processes to be still; 0: do not wait, do not repeat",
+    )
     return parser.parse_args()
 
 
@@ -108,7 +114,7 @@ def without_paths(text: str) -> str:
 # -- measuring ------------------------------------------------------------------------------------------------
 
 
-def measure_case(case: Case, missing: dict[str, str], quick: bool) -> dict[str, Any]:
+def measure_case(case: Case, missing: dict[str, str], quick: bool, patience: float) -> dict[str, Any]:
     """The floor and every library's row."""
     if case.name == REGISTRY.name:
         from ncalr.acquire.registry import strategies
@@ -117,25 +123,25 @@ def measure_case(case: Case, missing: dict[str, str], quick: bool) -> dict[str, 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(case, folder)
-        floor = undisturbed(case, "floor", folder, quick) if case.floor else {}
+        floor = undisturbed(case, "floor", folder, quick, patience) if case.floor else {}
         rows = {}
         for library in case.libraries:
             package = PACKAGES.get(library, library)
             rows[library] = (
                 {"failed": f"does not install: {missing[package]}"}
                 if package in missing
-                else undisturbed(case, library, folder, quick)
+                else undisturbed(case, library, folder, quick, patience)
             )
             print(f"    {library}: {rows[library].get('failed') or rows[library]['seconds']}", flush=True)
     _compare(case, rows)
     return {"floor": floor, "rows": rows}
 
 
-def undisturbed(case: Case, library: str, folder: Path, quick: bool) -> dict[str, Any]:
+def undisturbed(case: Case, library: str, folder: Path, quick: bool, patience: float) -> dict[str, Any]:
     """The least disturbed of a few attempts."""
     attempts: list[dict[str, Any]] = []
-    for _ in range(1 if quick else ATTEMPTS):
-        wait_for_quiet(0 if quick else PATIENCE)
+    for _ in range(ATTEMPTS if patience else 1):
+        wait_for_quiet(patience)
         row = measure(case, library, folder, quick)
         attempts.append(row)
         if "failed" in row or row["others_cores"] <= DISTURBED or row["seconds"] > REPEAT_BELOW:

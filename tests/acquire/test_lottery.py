@@ -43,12 +43,10 @@ def test_a_part_may_be_empty():
     assert Lottery(0, np.arange(3)).at(np.array([], int)).keys().tolist() == []
 
 
-@pytest.mark.xfail(strict=True, reason="_words reshapes no texts into (0, -1): ValueError from NumPy")
 def test_a_part_of_texts_may_be_empty():
     assert Lottery(0, np.array(["a", "b"])).at(np.array([], int)).keys().tolist() == []
 
 
-@pytest.mark.xfail(strict=True, reason="Positions[rows] hands masks and negative rows back as if they were positions")
 @pytest.mark.parametrize("rows", [np.array([True, False, True]), [-1]])
 def test_positions_take_masks_and_negative_rows_like_an_array(rows):
     assert Lottery(0, Positions(3)).at(rows).keys().tolist() == Lottery(0, np.arange(3)).at(rows).keys().tolist()

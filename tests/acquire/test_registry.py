@@ -192,13 +192,11 @@ def test_the_same_function_may_register_again():
     assert again.score is score
 
 
-@pytest.mark.xfail(strict=True, reason="add compares scores, and strategies that only select have None, both")
 def test_a_clash_of_strategies_that_only_select_is_an_error():
     with pytest.raises(BadInput, match="there is a strategy 'coreset' already"):
         add("coreset", None, needs={"features"}, select="kmeans_pp")
 
 
-@pytest.mark.xfail(strict=True, reason="selector() overwrites without a word")
 def test_two_selectors_of_one_name_are_an_error():
     with pytest.raises(BadInput, match="top_k"):
 

@@ -129,11 +129,8 @@ def test_nothing_between_two_classes_scores_a_millionth(backend):
     assert query("sisom", 2, **given).scores.tolist() == [1e-6, 1e-6]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_squared leaves rounding noise for identical rows: r becomes 1e3..1e8, not 1e-6"
-)
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_twins_with_different_labels_score_a_millionth_whatever_their_numbers(kind):
+def test_twins_with_different_labels_score_a_millionth_whatever_their_numbers(kind, backend):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20, 96)).astype(kind)
     picks = query(
@@ -145,6 +142,13 @@ def test_twins_with_different_labels_score_a_millionth_whatever_their_numbers(ki
         labels=np.repeat([0, 1], 20),
     )
     np.testing.assert_allclose(picks.scores, 1e-6, rtol=1e-3)
+
+
+def test_a_labelled_item_found_again_in_the_pool_scores_zero(backend):
+    rows = np.random.default_rng(0).normal(3, 1, size=(20, 96)).astype(np.float32)
+    classes = np.arange(20) % 2
+    picks = query("sisom", 20, enhanced=rows, predictions=classes, labelled_enhanced=rows, labels=classes)
+    assert picks.scores.tolist() == [0] * 20
 
 
 def test_blocks_change_nothing(backend, monkeypatch):

@@ -15,7 +15,8 @@ WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(lambda word
 PLAIN_VALUES = st.one_of(
     WORDS,
     st.integers(-(10**9), 10**9),
-    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=False),
+    st.text(max_size=8),
     st.booleans(),
     st.none(),
     st.lists(st.integers(), max_size=3),
@@ -32,14 +33,12 @@ def test_what_is_written_reads_back(spec):
     assert parse(str(spec)) == spec
 
 
-@pytest.mark.xfail(strict=True, reason="Spec.__str__ does not quote texts that are not bare words")
 @pytest.mark.parametrize("value", ["two words", "1", "True", "None", "a-b", "", "x, y=1", "if", "it's"])
 def test_texts_that_are_no_words_read_back(value):
     spec = Spec("ncal", {"option": value})
     assert parse(str(spec)) == spec
 
 
-@pytest.mark.xfail(strict=True, reason="inf is written as the bare word inf, which reads back as a text")
 def test_infinity_reads_back():
     assert parse(str(parse("stochastic_top_k(coldness=1e999)"))) == parse("stochastic_top_k(coldness=1e999)")
 
@@ -65,7 +64,6 @@ def test_texts_are_read(text):
     assert parse(text) == READ[text]
 
 
-@pytest.mark.xfail(strict=True, reason="only texts without brackets are stripped; a leading space is then an indent")
 def test_space_around_a_spec_with_options():
     assert parse("  ncal(fusion=rank) ") == Spec("ncal", {"fusion": "rank"})
 
@@ -90,7 +88,6 @@ def test_texts_that_cannot_be_read(text):
         parse(text)
 
 
-@pytest.mark.xfail(strict=True, reason="ast.parse does not mind a repeated keyword, so the last one silently wins")
 def test_an_option_given_twice_is_refused():
     with pytest.raises(BadInput, match="sign"):
         parse("ncal(sign=1, sign=-1)")
@@ -127,6 +124,13 @@ SPLIT = {
 @pytest.mark.parametrize("text", SPLIT)
 def test_lists_are_split_outside_brackets(text):
     assert split(text) == SPLIT[text]
+
+
+@pytest.mark.xfail(strict=True, reason="split counts the brackets inside quoted texts")
+@pytest.mark.parametrize("text", ["x)", "(x", "it's)"])
+def test_brackets_inside_texts_do_not_count(text):
+    several = [Spec("a", {"b": text}), Spec("c")]
+    assert [parse(part) for part in split(", ".join(map(str, several)))] == several
 
 
 @given(st.lists(specs(st.one_of(WORDS, st.integers(), specs(WORDS, 1))), max_size=4))
