@@ -197,11 +197,15 @@ def test_first_may_be_uniform_or_largest(one_thread):
 
 
 def test_the_longest_of_equals_is_drawn(one_thread):
-    features = np.array([[3.0], [-3.0], [1.0]])
-    first = [
-        int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(40)
-    ]
-    assert set(first) == {0, 1}
+    given = {"features": np.array([[3.0], [-3.0], [1.0]]), "probs": np.full((3, 2), 0.5)}
+    assert {int(query("badge", 1, seed=seed, **given).ids[0]) for seed in range(40)} == {0, 1}
+
+
+@pytest.mark.parametrize("space", ["features", "probabilities"])
+def test_the_longest_is_a_matter_of_gradients(space):
+    given = {"features": np.eye(3), "probs": np.full((3, 2), 0.5)}
+    with pytest.raises(BadInput, match="first='largest' means the longest gradient"):
+        query(f"coreset(select=kmeans_pp(first=largest, space={space}))", 1, **given)
 
 
 def test_the_race_in_feature_space(backend):

@@ -236,12 +236,6 @@ def test_standard_scores_of_very_small_numbers(backend):
         np.testing.assert_allclose(ours, zscore(values), rtol=1e-12)
 
 
-def test_one_checkpoint_has_no_flips(backend):
-    given = problem(9)
-    given["checkpoint_predictions"] = given["checkpoint_predictions"][-1:]
-    assert not query("ncal", 300, **given).parts["ff"].any()
-
-
 def test_nothing_to_tell_items_apart_scores_zero_and_draws(backend):
     given = {
         "features": np.ones((8, 3)),

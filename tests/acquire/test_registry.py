@@ -277,3 +277,14 @@ def test_options_are_the_keywords_after_the_star():
 
     assert options_of(function) == {"c": 2, "d": "x"}
     assert options_of(None) == {}
+
+
+def test_options_a_strategy_does_not_have_go_to_its_selector():
+    plan = resolve("probcover(radius=0.5)")
+    assert plan.select.options == {"kernel": "ball", "radius": 0.5}
+    assert plan.options == {}
+    mixed = resolve("ncal", {"fusion": "rank", "multiple": 2, "select": "filtered"})
+    assert mixed.options == {"fusion": "rank"}
+    assert mixed.select.options == {"multiple": 2}
+    with pytest.raises(UnknownName, match="Did you mean 'radius'"):
+        resolve("probcover(radus=0.5)")

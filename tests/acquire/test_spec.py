@@ -126,7 +126,6 @@ def test_lists_are_split_outside_brackets(text):
     assert split(text) == SPLIT[text]
 
 
-@pytest.mark.xfail(strict=True, reason="split counts the brackets inside quoted texts")
 @pytest.mark.parametrize("text", ["x)", "(x", "it's)"])
 def test_brackets_inside_texts_do_not_count(text):
     several = [Spec("a", {"b": text}), Spec("c")]

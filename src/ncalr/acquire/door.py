@@ -71,6 +71,9 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
         if name == "statistics":
             if not isinstance(value, ClassStatistics):
                 raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
+            bad = np.flatnonzero(~(np.isfinite(value.means).all(axis=1) & np.isfinite(value.scatter)))
+            if len(bad):
+                raise NotFinite(f"statistics hold NaN or infinity for {len(bad)} classes, the first is {bad[0]}")
             arrays[name] = value
             continue
         array = _as_array(name, value)
@@ -126,6 +129,8 @@ def read_ids(ids: Any, n: int) -> Any:
     if ids is None:
         return Positions(n)
     ids = to_numpy(ids)
+    if ids.dtype == object and all(isinstance(name, str) for name in ids.ravel()):
+        ids = ids.astype(str)
     if ids.shape != (n,):
         raise BadInput(f"ids must have shape ({n},), one for each pool item, got {ids.shape}")
     if ids.dtype.kind not in "iuU":
@@ -179,6 +184,9 @@ def check_needs(plan: Plan, arrays: Mapping[str, Any]) -> None:
                 f"the labelled set is empty ({name} has no rows) and strategy {plan.strategy.name!r} needs one; "
                 "label a few items first (strategies typiclust, probcover, maxherding and random need none)"
             )
+    log = arrays.get("checkpoint_predictions")
+    if "flips" in plan.needs and "flips" not in arrays and log is not None and len(log) < 2:
+        raise BadInput("flips need at least two checkpoints, checkpoint_predictions has one; ten or more are better")
     statistics = arrays.get("statistics")
     if statistics is not None and "statistics" in plan.needs and not statistics.counts.any():
         raise BadInput(f"the statistics hold no labelled item and strategy {plan.strategy.name!r} needs some")
@@ -187,6 +195,23 @@ def check_needs(plan: Plan, arrays: Mapping[str, Any]) -> None:
 def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
     """The arrays that the plan reads."""
     return {part for name in plan.needs | plan.wants for part in source_of(name, arrays) or ()}
+
+
+def check_values(name: str, array: Any) -> None:
+    """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits."""
+    if name == "flips" and int(array.min()) < 0:
+        raise BadInput(f"flips count changes and cannot be negative, got {int(array.min())}")
+    if name in ("probs", "labelled_probs", "sampled_probs") and 0 not in array.shape:
+        rows = array if array.ndim == 2 else array[0]
+        sample = to_numpy(rows[:: max(1, len(rows) // 256)]).astype(np.float64)
+        sample = sample[np.isfinite(sample).all(axis=1)]  # the others are for check_finite to name
+        total = sample.sum(axis=1)
+        wrong = np.flatnonzero((sample.min(axis=1) < -1e-3) | (np.abs(total - 1) > 0.02))
+        if len(wrong):
+            raise BadInput(
+                f"rows of {name} must be probabilities, none negative and their sum 1; one has least "
+                f"{sample[wrong[0]].min():.3g} and sum {total[wrong[0]]:.3g}; if they are logits, pass them as logits"
+            )
 
 
 def check_finite(plan: Plan, evidence: Evidence) -> None:

@@ -7,7 +7,7 @@ seven shards gives the ids that one shard gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,8 @@ class Lottery:
 
     def __init__(self, seed: int | Sequence[int], ids: npt.NDArray[Any]) -> None:
         word = 0
-        for part in [seed] if isinstance(seed, int | np.integer) else seed:
+        parts = list(seed) if isinstance(seed, Iterable) else [seed]
+        for part in parts:
             if not isinstance(part, int | np.integer):
                 raise BadInput(f"seed must be a whole number or a list of them, got {seed!r}")
             word = mix(word ^ (int(part) & _MASK))

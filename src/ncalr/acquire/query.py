@@ -84,6 +84,8 @@ def query(
     door.check_labelled(arrays, plan.needs)
     backend = choose(device, arrays.values())
     kept = {name: arrays[name] for name in door.used(plan, arrays)}
+    for name, array in kept.items():
+        door.check_values(name, array)
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
     return pick(plan, evidence, k, open_ids, seed)
@@ -136,9 +138,10 @@ def _check_scores(plan: Plan, evidence: Evidence, name: str, part: Any) -> None:
     for array in sorted(door.used(plan, evidence.given) - {"statistics"}):
         door.check_array(array, evidence)
     bad = np.flatnonzero(~np.isfinite(evidence.backend.numpy(part)))
+    first = bad[0] if isinstance(evidence.rows, slice) else evidence.rows[bad[0]]
     raise NotFinite(
         f"strategy {plan.strategy.name!r} gave {len(bad)} scores ({name}) that are not finite, the first for item "
-        f"{int(bad[0])}, though its inputs are; features beyond 1e18 overflow float32: scale them or pass float64"
+        f"{int(first)}, though its inputs are; features beyond 1e18 overflow float32: scale them or pass float64"
     )
 
 

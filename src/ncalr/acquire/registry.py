@@ -156,7 +156,10 @@ def selectors() -> dict[str, Selector]:
 
 
 def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = None) -> Plan:
-    """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's."""
+    """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's.
+
+    An option that the strategy does not have goes to its selector: `probcover(radius=0.5)`.
+    """
     if isinstance(spec, Strategy):
         made, given = spec, dict(options or {})
     elif not isinstance(spec, str | Spec):
@@ -169,10 +172,13 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         made, given = known[parsed.name], {**parsed.options, **(options or {})}
     whole = Spec(made.name, dict(given))
     select = bind(given.pop("select", None) or made.select)
-    for name in given:
-        if name not in made.options:
-            raise unknown(f"option of strategy {made.name!r} called", name, [*made.options, "select"])
-    return Plan(whole, made, given, select)
+    mine = {name: value for name, value in given.items() if name in made.options}
+    rest = {name: value for name, value in given.items() if name not in mine}
+    for name in rest:
+        if name not in select.selector.options:
+            known_options = [*made.options, *select.selector.options, "select"]
+            raise unknown(f"option of strategy {made.name!r} called", name, known_options)
+    return Plan(whole, made, mine, Bound(select.selector, {**select.options, **rest}))
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

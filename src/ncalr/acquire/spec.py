@@ -44,15 +44,18 @@ def parse(text: str) -> Spec:
 
 
 def split(text: str) -> list[str]:
-    """The specs of a comma-separated list; commas inside brackets do not count.
+    """The specs of a comma-separated list; commas inside brackets and texts do not count.
 
     >>> split("random, ncal(fusion=rank, sign=-1)")
     ['random', 'ncal(fusion=rank, sign=-1)']
     """
-    parts, depth = [""], 0
+    parts, depth, quote = [""], 0, ""
     for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
+        if letter in "'\"" and quote in ("", letter):
+            quote = "" if quote else letter
+        if not quote:
+            depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += letter

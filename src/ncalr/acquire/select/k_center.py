@@ -51,7 +51,8 @@ def farthest_first(space: Space, k: int, lottery: Lottery) -> Selection:
     while len(state.picked) < k:
         found = state.advance(size, k - len(state.picked))
         size = smallest if found else min(2 * size, _LARGEST_BLOCK)
-    return Selection(np.array(state.picked[:k], np.int64), np.sqrt(np.array(state.values[:k], np.float64)))
+    values = np.array(state.values[:k], np.float64)
+    return Selection(np.array(state.picked[:k], np.int64), values if space.kind == "probabilities" else np.sqrt(values))
 
 
 class _State:

@@ -38,9 +38,11 @@ def kmeans_pp(
     space: str = "features",
     first: str = "uniform",
 ) -> Selection:
-    """k-means++ seeding in features, probabilities or gradients; `first` is 'uniform' or 'largest' (BADGE)."""
+    """k-means++ seeding in features, probabilities or gradients; `first` is 'uniform' or 'largest' (gradients: BADGE)."""
     if first not in ("uniform", "largest"):
         raise BadInput(f"first must be 'uniform' or 'largest', got {first!r}")
+    if first == "largest" and space != "gradients":
+        raise BadInput(f"first='largest' means the longest gradient: use it with space='gradients', not {space!r}")
     return seed(Space(space, evidence), k, lottery, first)
 
 
@@ -52,7 +54,7 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
     if first == "largest":
         level = np.flatnonzero(own == own.max())
         start = int(level[np.argmin(lottery.keys(level))])
-    picked, values = [start], [float(own[start])]
+    picked, values = [start], [max(float(own[start]), 0.0)]
     keys = backend.asarray(lottery.keys().view(np.int64) if backend.xp is not np else lottery.keys())
     weight = backend.asarray(np.full(n, np.inf))
     fresh: Points = space.take(np.array([start]))

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ncalr.acquire.evidence import Evidence, Outputs
 from ncalr.errors import NotFinite, UnknownName, unknown
@@ -54,12 +57,20 @@ class Space:
         """Where it lives."""
         return self.evidence.backend
 
+    @cached_property
+    def centre(self) -> Array:
+        """About the mean feature. Distances do not change, and a large common part would cost them their digits."""
+        n = self.evidence.n
+        sample = self.backend.wide(self.evidence.take("features", np.arange(0, n, max(1, n // 1024))))
+        centre = sample.sum(0) / len(sample)
+        return centre if self.backend.is_finite(centre) else sample[0] * 0
+
     def take(self, rows: Any) -> Points:
         """The points of some pool items."""
         names = {"features": ("features",), "probabilities": (), "gradients": ("features",)}[self.kind]
         features = [self.backend.wide(self.evidence.take(name, rows)) for name in names]
         if self.kind == "features":
-            return _euclidean(self.backend, features[0])
+            return _euclidean(self.backend, features[0] - self.centre)
         name = "logits" if "logits" in self.evidence.given else "probs"
         outputs = Outputs(self.evidence.take(name, rows), name == "logits")
         return (
@@ -72,7 +83,7 @@ class Space:
         """The labelled items as points, where they were given and there are any."""
         if self.kind == "features" and "labelled_features" in self.evidence:
             features = self.backend.wide(self.evidence["labelled_features"])
-            return _euclidean(self.backend, features) if len(features) else None
+            return _euclidean(self.backend, features - self.centre) if len(features) else None
         if self.kind == "probabilities" and "labelled_outputs" in self.evidence:
             outputs = self.evidence["labelled_outputs"]
             return _divergence(self.backend, outputs) if len(outputs.values) else None
