@@ -186,9 +186,8 @@ def test_nobody_is_drawn_twice_where_only_rounding_is_left(kind, backend):
 
 def test_first_may_be_uniform_or_largest(one_thread):
     features = np.array([[1.0], [5.0], [2.0], [-7.0]])
-    largest = [
-        int(query("coreset(select=kmeans_pp(first=largest))", 1, features=features, seed=s).ids[0]) for s in range(9)
-    ]
+    probs = np.full((4, 2), 0.5)
+    largest = [int(query("badge", 1, features=features, probs=probs, seed=s).ids[0]) for s in range(9)]
     assert set(largest) == {3}
     uniform = [int(query("coreset(select=kmeans_pp)", 1, features=features, seed=s).ids[0]) for s in range(800)]
     assert chisquare(np.bincount(uniform, minlength=4)).pvalue > 1e-3

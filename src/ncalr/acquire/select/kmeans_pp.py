@@ -38,7 +38,7 @@ def kmeans_pp(
     space: str = "features",
     first: str = "uniform",
 ) -> Selection:
-    """k-means++ seeding in features, probabilities or gradients; `first` is 'uniform' or 'largest' (gradients: BADGE)."""
+    """k-means++ seeding in features, probabilities or gradients; first: uniform, or largest (gradients)."""
     if first not in ("uniform", "largest"):
         raise BadInput(f"first must be 'uniform' or 'largest', got {first!r}")
     if first == "largest" and space != "gradients":
