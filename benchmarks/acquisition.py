@@ -1,6 +1,6 @@
 """How fast and in how much memory: ours, the peers and plain NumPy on the same acquisition problems, in one run.
 
-    python benchmarks/acquisition.py                     all cases: results/acquisition.json and .md (half an hour)
+    python benchmarks/acquisition.py                     all cases: results/acquisition.*, README (half an hour)
     python benchmarks/acquisition.py --only margin       one case, merged into the JSON
     python benchmarks/acquisition.py --quick             everything at a tenth of the size, to check that it runs
     python benchmarks/acquisition.py --table             the table again, from the JSON
@@ -29,7 +29,7 @@ from typing import Any
 
 from acquisition_cases import CASES, LABELLED, REGISTRY, SEED, Case, smaller, write_data
 from acquisition_contenders import DISTURBED, PACKAGES, busy_seconds
-from acquisition_table import render
+from acquisition_table import render, with_summary
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -53,7 +53,11 @@ def main() -> None:
             case = smaller(case) if given.quick else case
             print(case.title, flush=True)
             merge(path, case, measure_case(case, missing, given.quick, given.patience))
-    path.with_suffix(".md").write_text(render(json.loads(path.read_text())))
+    results = json.loads(path.read_text())
+    path.with_suffix(".md").write_text(render(results))
+    if not given.quick:
+        readme = ROOT / "README.md"
+        readme.write_text(with_summary(readme.read_text(), results))
 
 
 def _arguments() -> argparse.Namespace:

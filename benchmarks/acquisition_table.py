@@ -224,3 +224,50 @@ def _ahead(cases: Results) -> Iterator[tuple[str, str, bool]]:
             best = min(others, key=lambda name: others[name])
             ratio = others[best] / paces["ncalr"]
             yield case["title"], f"{_figure(ratio)} × the speed of {best}", ratio > 1
+
+
+# -- the README -----------------------------------------------------------------------------------------------
+
+SUMMARY = [
+    "ncal_float32",
+    "coreset_50k",
+    "coreset_200k",
+    "badge_10",
+    "badge_100",
+    "cdal",
+    "margin",
+    "entropy",
+    "typiclust_10k",
+]
+BEGIN, END = "<!-- acquisition: made by benchmarks/acquisition.py -->", "<!-- end -->"
+
+
+def with_summary(readme: str, results: Results) -> str:
+    """The README with its table made again."""
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + "\n" + "\n".join(_summary(results["cases"])) + "\n" + END + rest.split(END)[1]
+
+
+def _summary(cases: Results) -> Iterator[str]:
+    yield "| | ncalr | extra MB | fastest peer | extra MB | plain NumPy |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for name in SUMMARY:
+        if name in cases:
+            case = cases[name]
+            rows = {library: row for library, row in case["rows"].items() if "failed" not in row}
+            peers = [library for library in case["rows"] if library != "numpy" and not library.startswith("ncalr")]
+            ours = rows["ncalr"]
+            yield (
+                f"| {case['title']} | **{_shown_time(case, ours)}** | {ours['extra_mb']:,.0f} "
+                f"| {_best_peer(case, rows, peers)} | "
+                f"{_shown_time(case, rows['numpy']) if 'numpy' in rows else ''} |"
+            )
+
+
+def _best_peer(case: Results, rows: Results, peers: list[str]) -> str:
+    able = [library for library in peers if library in rows]
+    if not able:
+        words = "; ".join(f"{library}: {case['rows'][library]['failed']}" for library in peers) or "none has it"
+        return f"{words} |"
+    best = min(able, key=lambda library: rows[library]["seconds"] / rows[library]["k"])
+    return f"{best} {_shown_time(case, rows[best])} | {rows[best]['extra_mb']:,.0f}"
