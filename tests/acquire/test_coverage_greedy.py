@@ -221,7 +221,6 @@ def test_the_gain_of_the_smooth_kernel_on_the_cpu():
     rng = np.random.default_rng(0)
     rows = normalised(rng.normal(size=(100, 4))).astype(np.float32)
     norms = (rows * rows).sum(axis=1)
-    gain = Host().coverage_gain(
-        rows @ rows.T, norms, norms, np.zeros(100, np.float32), np.ones(100, np.float32), 4.0, False
-    )
+    kernel = Host().to_kernel(rows @ rows.T, norms, norms, 4.0, False)
+    gain = Host().coverage_gain(kernel, np.arange(100), np.zeros(100, np.float32), np.ones(100, np.float32))
     np.testing.assert_allclose(gain, np.exp(-4 * cdist(rows, rows, "sqeuclidean")).sum(axis=1), rtol=1e-5)

@@ -428,17 +428,33 @@ def naive_coverage(
 def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
     """The last size is beyond what one thread is given."""
     case = draw_coverage(rows, n)
-    found = backend.coverage_gain(*(backend.asarray(array) for array in case), 0.4, ball)
-    np.testing.assert_allclose(backend.numpy(found), naive_coverage(*case, 0.4, ball), rtol=2e-5)
+    dots, row_norms, norms, best, worth = (backend.asarray(array.copy()) for array in case)
+    slots = np.arange(rows)[::-1].copy()
+    found = backend.coverage_gain(backend.to_kernel(dots, row_norms, norms, 0.4, ball), slots, best, worth)
+    np.testing.assert_allclose(backend.numpy(found), naive_coverage(*case, 0.4, ball)[::-1], rtol=2e-5)
     assert backend.numpy(found).dtype == np.float64
 
 
 @each_backend
 def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
     dots, norms = np.zeros((2, 3), np.float32), np.full(3, 1e6, np.float32)
-    gain = backend.coverage_gain(
-        *(backend.asarray(a) for a in (dots, norms[:2], norms, np.zeros(3, np.float32), np.ones(3, np.float32))),
-        1.0,
-        False,
-    )
+    kernel = backend.to_kernel(*(backend.asarray(a) for a in (dots, norms[:2], norms)), 1.0, False)
+    nothing, all_ = backend.asarray(np.zeros(3, np.float32)), backend.asarray(np.ones(3, np.float32))
+    gain = backend.coverage_gain(kernel, np.arange(2), nothing, all_)
     assert (backend.numpy(gain) < 1e-30).all()
+
+
+# -- BALD -----------------------------------------------------------------------------------------------------
+
+
+@each_backend
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_sample_is_added_to_both_sums(backend: Backend, dtype: type) -> None:
+    rng = np.random.default_rng(12)
+    probs = rng.dirichlet(np.ones(5), 40).astype(dtype)
+    wide = np.float64 if dtype == np.float64 else np.float32
+    total, doubt = backend.asarray(np.ones((40, 5), wide)), backend.asarray(np.ones(40, wide))
+    backend.add_sample(backend.asarray(probs), total, doubt)
+    exact = probs.astype(np.float64)
+    np.testing.assert_allclose(backend.numpy(total), 1 + exact, rtol=1e-6)
+    np.testing.assert_allclose(backend.numpy(doubt), 1 - (exact * np.log(exact)).sum(axis=1), rtol=1e-5)

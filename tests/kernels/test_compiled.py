@@ -48,16 +48,24 @@ def coverage(ball: bool, n: int = 6) -> np.ndarray:
     rng = np.random.default_rng(4)
     points = rng.normal(size=(n, 2)).astype(np.float32)
     norms = (points**2).sum(axis=1)
-    return HOST.coverage_gain(
-        points[:3] @ points.T, norms[:3], norms, rng.random(n, np.float32) / 3, np.ones(n, np.float32), 0.5, ball
-    )
+    kernel = HOST.to_kernel(points[:3] @ points.T, norms[:3], norms, 0.5, ball)
+    return HOST.coverage_gain(kernel, np.arange(3), rng.random(n, np.float32) / 3, np.ones(n, np.float32))
 
 
 def with_types(name: str, run) -> dict[str, object]:
     return {f"{name} {np.dtype(d).name}": lambda d=d: run(d) for d in (np.float16, np.float32, np.float64)}
 
 
+def sampled(dtype: type) -> np.ndarray:
+    probs = np.random.default_rng(6).dirichlet(np.ones(4), 5).astype(dtype)
+    wide = np.float64 if dtype == np.float64 else np.float32
+    total, doubt = np.zeros((5, 4), wide), np.zeros(5, wide)
+    HOST.add_sample(probs, total, doubt)
+    return np.concatenate([total.ravel(), doubt])
+
+
 RUNS = {
+    **with_types("sample", sampled),
     **with_types("cmap", lambda d: HOST.cmap(rows(d), np.arange(6) % 3, table())),
     **with_types("finite", lambda d: np.array([HOST.is_finite(rows(d))])),
     **{

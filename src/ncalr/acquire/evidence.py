@@ -97,6 +97,11 @@ class Evidence:
             return self.backend.block(array, self.rows)
         return self.backend.block(array, (slice(None), self.rows))
 
+    def layers(self, name: str) -> Iterator[Any]:
+        """The layers of an array of shape (layers, n, ...) one after the other, without copying them together."""
+        for layer in self.given[name]:
+            yield self.backend.block(layer, self.rows)
+
     def take(self, name: str, positions: Any) -> Any:
         """Some rows of a pool array given along its first axis; positions count within this window."""
         return self.backend.block(self.given[name], _compose(self.rows, positions, self.n))

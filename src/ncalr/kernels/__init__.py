@@ -84,6 +84,9 @@ class Backend(Protocol):
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         """Sum of the rows (n, d) of each group 0..count-1, (count, d)."""
 
+    def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
+        """Add probabilities (n, c) to their sum and each row's entropy to the sum of entropies, in place."""
+
     def argmax(self, outputs: Array) -> Array:
         """The position of the largest entry of each row."""
 
@@ -93,10 +96,11 @@ class Backend(Protocol):
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         """The first `listed` of an exponential race and their times, as NumPy arrays."""
 
-    def coverage_gain(
-        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
-    ) -> Array:
-        """Sum over j of worth_j * max(0, kernel_ij - best_j) for each row i."""
+    def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
+        """Kernel values from inner products, in place: exp(-s * scale) of the squared distance s, or s * scale < 1."""
+
+    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
+        """Sum over j of worth_j * max(0, kernel_ij - best_j) for the rows i in `slots`."""
 
     def is_finite(self, array: Array) -> bool:
         """Whether every number of a contiguous array of this backend is finite."""

@@ -273,6 +273,19 @@ def uncertainty_of_probs(probs, kind, out):
 
 
 @njit(parallel=True, fastmath=FAST, cache=True)
+def add_sample(probs, total, doubt):
+    """Add one sample of probabilities to their sum and its entropy to the sum of entropies; see BALD."""
+    n, c = probs.shape
+    for i in prange(n):
+        entropy = nought(probs[i, 0])
+        for j in range(c):
+            p = widen(probs[i, j])
+            total[i, j] += p
+            entropy -= p * log_of(p)
+        doubt[i] += entropy
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
 def uncertainty_of_logits(logits, kind, out):
     """The same three scores from logits; not finite where the row is not."""
     for i in prange(logits.shape[0]):
@@ -369,20 +382,29 @@ def race(weight, keys, draw, at, time):
 
 
 @njit(parallel=True, fastmath=FAST, cache=True)
-def coverage_gain(dots, row_norms, norms, best, worth, scale, ball, out):
-    """Gain of each row of a block: sum over j of worth[j] * max(0, kernel(i, j) - best[j]).
+def to_kernel(dots, row_norms, norms, scale, ball):
+    """Turn inner products into kernel values, in place.
 
     The kernel of a squared distance s is exp(-s * scale), or, when `ball`, 1 where s * scale < 1 and else 0.
     """
     rows, n = dots.shape
     for i in prange(rows):
+        for j in range(n):
+            s = max(row_norms[i] + norms[j] - np.float32(2.0) * dots[i, j], np.float32(0.0)) * scale
+            dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
+
+
+@njit(parallel=True, fastmath=FAST, cache=True)
+def coverage_gain(kernel, slots, best, worth, out):
+    """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
+    n = kernel.shape[1]
+    for i in prange(slots.shape[0]):
+        row = kernel[slots[i]]
         total = np.float64(0.0)
         for start in range(0, n, 4096):  # partial sums in float32, their total in float64
             part = np.float32(0.0)
             for j in range(start, min(start + 4096, n)):
-                s = max(row_norms[i] + norms[j] - np.float32(2.0) * dots[i, j], np.float32(0.0)) * scale
-                k = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
-                part += worth[j] * max(np.float32(0.0), k - best[j])
+                part += worth[j] * max(np.float32(0.0), row[j] - best[j])
             total += part
         out[i] = total
 

@@ -110,6 +110,10 @@ class Device:
         total = torch.zeros(count, rows.shape[1], dtype=rows.dtype, device=self.device)
         return total.index_add_(0, self.asarray(groups, "int64"), rows)
 
+    def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
+        total += probs
+        doubt += torch.special.entr(self.wide(probs)).sum(1)
+
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(1)
 
@@ -136,12 +140,15 @@ class Device:
         time, at = time.cpu().numpy(), at.cpu().numpy()
         return at[time > 0], time[time > 0]
 
-    def coverage_gain(
-        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
-    ) -> Array:
-        s = (row_norms[:, None] + norms[None, :] - 2 * dots).clamp_min(0) * scale
-        kernel = (s < 1).to(s.dtype) if ball else torch.exp(-s)
-        return ((kernel - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
+    def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
+        dots *= -2
+        dots += row_norms[:, None]
+        dots += norms[None, :]
+        dots.clamp_(min=0).mul_(scale)
+        return dots.copy_(dots < 1) if ball else dots.neg_().exp_()
+
+    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
+        return ((kernel[slots] - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
 
     def is_finite(self, array: Array) -> bool:
         return not array.is_floating_point() or bool((array * 0).sum() == 0)

@@ -82,6 +82,11 @@ class Host:
         member = sparse.csr_array((np.ones(n, rows.dtype), (groups, np.arange(n))), shape=(count, n))
         return member @ rows
 
+    def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
+        from ncalr.kernels import compiled
+
+        compiled.add_sample(_bits(probs), total, doubt)
+
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(axis=1)
 
@@ -99,14 +104,19 @@ class Host:
         compiled.race(weight, keys, np.uint64(draw), at, time)
         return at[at >= 0], time[at >= 0]
 
-    def coverage_gain(
-        self, dots: Array, row_norms: Array, norms: Array, best: Array, worth: Array, scale: float, ball: bool
-    ) -> Array:
+    def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         from ncalr.kernels import compiled
 
-        out = np.empty(len(dots))
-        kernel = compiled.coverage_gain if dots.size > _WORTH_THREADS else compiled.coverage_gain_serial
-        kernel(dots, row_norms, norms, best, worth, np.float32(scale), ball, out)
+        compiled.to_kernel(dots, row_norms, norms, np.float32(scale), ball)
+        return dots
+
+    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty(len(slots))
+        large = len(slots) * kernel.shape[1] > _WORTH_THREADS
+        gain = compiled.coverage_gain if large else compiled.coverage_gain_serial
+        gain(kernel, slots, best, worth, out)
         return out
 
     def is_finite(self, array: Array) -> bool:

@@ -23,9 +23,12 @@ from ncalr.acquire.registry import strategy
 )
 def bald(evidence: Evidence) -> Any:
     """BALD: mutual information between the prediction and the model, from sampled probabilities."""
-    backend = evidence.backend
-    probs = backend.wide(evidence["sampled_probs"])
-    inner = sum(backend.uncertainty(sample, "entropy", False) for sample in probs[1:])
-    inner = backend.uncertainty(probs[0], "entropy", False) + inner
-    total = backend.uncertainty(probs.sum(0) / len(probs), "entropy", False)
-    return backend.xp.clip(total - inner / len(probs), 0, None)
+    backend, samples = evidence.backend, len(evidence.given["sampled_probs"])
+    layers = evidence.layers("sampled_probs")
+    first = backend.wide(next(layers))
+    total = first + 0  # a copy: sums are made in place
+    doubt = backend.uncertainty(first, "entropy", False)
+    for layer in layers:
+        backend.add_sample(layer, total, doubt)
+    total /= samples
+    return backend.xp.clip(backend.uncertainty(total, "entropy", False) - doubt / samples, 0, None)

@@ -23,5 +23,5 @@ from ncalr.dynamics.scores import label_dispersion
 def variation_ratio(evidence: Evidence) -> Any:
     """Variation ratio: share of the sampled votes that miss the modal class."""
     backend = evidence.backend
-    votes = [backend.numpy(backend.argmax(sample)) for sample in evidence["sampled_probs"]]
+    votes = [backend.numpy(backend.argmax(sample)) for sample in evidence.layers("sampled_probs")]
     return backend.asarray(label_dispersion(votes))

@@ -7,7 +7,8 @@ is ProbCover (Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae 
 
 Gains only ever fall as the set grows, so an old gain is an upper bound: a block of items with the largest old gains
 is brought up to date, and picked from while its best beats every bound outside (lazy greedy, Minoux 1978). The
-kernel is never stored: one block of rows at a time is computed from the features. First gains cost n^2 d; above
+kernel is never stored whole: one block of rows at a time is computed from the features, and the rows looked at last
+are kept (512 MB of them). First gains cost n^2 d; above
 `limit` items the method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as
 candidates and as the pool to be covered, and the result says so.
 """
@@ -28,7 +29,9 @@ from ncalr.errors import BadInput
 from ncalr.kernels import Array
 from ncalr.types import Scored, Selection
 
+_BLOCK = 16
 _BLOCK_BYTES = 64 << 20
+_KEPT_BYTES = 512 << 20
 
 
 @selector("coverage", needs={"features"}, wants={"labelled_features"})
@@ -83,6 +86,10 @@ class _Coverage:
         worth = np.ones(n) if scored.scores is None else self.backend.numpy(scored.scores)[kept]
         self.worth = self.backend.asarray(np.ascontiguousarray(worth), "float32")
         self.best = self.backend.asarray(np.zeros(n, np.float32))
+        self.kept = self.backend.asarray(np.empty((min(n, max(4 * _BLOCK, _KEPT_BYTES // (4 * n))), n), np.float32))
+        self.owner = np.full(len(self.kept), -1)
+        self.slot_of = np.full(n, -1)
+        self.oldest = 0
         if labelled is not None:
             for start in range(0, len(labelled), self._rows()):
                 self._cover(labelled[start : start + self._rows()])
@@ -92,15 +99,15 @@ class _Coverage:
         bounds = self._all_gains()
         picked: list[int] = []
         gains: list[float] = []
-        size = 16
+        size = _BLOCK
         while len(picked) < k:
             block = best(self.backend.asarray(bounds), min(size, len(bounds)), self.evidence, lottery)
             bounds[block], rest = -np.inf, bounds[block]
             outside = bounds.max() if len(block) < len(bounds) else -np.inf
-            dots = self._dots(block)
+            slots = self._slots(block)
             found = 0
             while len(picked) < k:
-                now = np.where(np.isneginf(rest), -np.inf, self.backend.numpy(self._gain(dots, block)))
+                now = np.where(np.isneginf(rest), -np.inf, self.backend.numpy(self._gain(self.kept, slots)))
                 at = int(np.argmax(now))
                 rest = now
                 if now[at] < outside or np.isneginf(now[at]):
@@ -109,32 +116,54 @@ class _Coverage:
                 gains.append(float(now[at]))
                 rest[at] = -np.inf
                 found += 1
-                self._cover(self.features[block[at] : block[at] + 1])
+                self.best = self.backend.xp.maximum(self.best, self.kept[int(slots[at])])
             bounds[block] = rest
             bounds[picked] = -np.inf
-            size = 16 if found else min(2 * size, self._rows())
+            size = max(size // 2, _BLOCK) if found else min(2 * size, len(self.kept))
         return np.array(picked, np.int64), np.array(gains) / len(bounds)
 
     def _all_gains(self) -> Any:
-        n = len(self.features)
-        blocks = [np.arange(s, min(s + self._rows(), n)) for s in range(0, n, self._rows())]
-        return np.concatenate([self.backend.numpy(self._gain(self._dots(b), b)) for b in blocks]).astype(np.float64)
+        n, parts = len(self.features), []
+        for start in range(0, n, self._rows()):
+            stop = min(start + self._rows(), n)
+            fits = stop <= len(self.kept)
+            kernel = self._kernel(self.features[start:stop], self.kept[start:stop] if fits else None)
+            parts.append(self._gain(kernel, np.arange(stop - start)))
+            if fits:
+                self.owner[start:stop] = self.slot_of[start:stop] = np.arange(start, stop)
+        return np.concatenate([self.backend.numpy(part) for part in parts]).astype(np.float64)
 
-    def _gain(self, dots: Array, block: Any) -> Array:
-        return self.backend.coverage_gain(
-            dots, self.norms[block], self.norms, self.best, self.worth, self.scale, self.ball
-        )
+    def _gain(self, kernel: Array, slots: Any) -> Array:
+        return self.backend.coverage_gain(kernel, slots, self.best, self.worth)
 
-    def _dots(self, block: Any) -> Array:
-        return self.features[block] @ self.features.T
+    def _kernel(self, rows: Array, out: Array | None = None) -> Array:
+        """Kernel values of some rows with every item."""
+        norms = self.backend.xp.einsum("nd,nd->n", rows, rows)
+        dots = self.backend.xp.matmul(rows, self.features.T, out=out)
+        return self.backend.to_kernel(dots, norms, self.norms, self.scale, self.ball)
+
+    def _slots(self, block: Any) -> Any:
+        """Where the kernel values of these items with all others are kept, after computing those that are not.
+
+        The same few items are looked at again and again; the oldest rows make room for new ones.
+        """
+        slots = self.slot_of[block]
+        missing = np.flatnonzero(slots < 0)
+        if len(missing):
+            by_age = (self.oldest + np.arange(len(self.kept))) % len(self.kept)
+            room = by_age[~np.isin(by_age, slots)][: len(missing)]  # never those of this very block
+            self.oldest = int(room[-1] + 1) % len(self.kept)
+            evicted = self.owner[room]
+            self.slot_of[evicted[evicted >= 0]] = -1
+            self.owner[room], self.slot_of[block[missing]] = block[missing], room
+            self.kept[room] = self._kernel(self.features[block[missing]])
+            slots = self.slot_of[block]
+        return slots
 
     def _cover(self, centres: Array) -> None:
         """Raise the coverage of every item to its best kernel value with these centres."""
         xp = self.backend.xp
-        squared = (centres * centres).sum(1)[:, None] + self.norms[None, :] - 2 * (centres @ self.features.T)
-        squared = xp.clip(squared, 0, None) * self.scale
-        kernel = self.backend.asarray(squared < 1, "float32") if self.ball else xp.exp(-squared)
-        self.best = xp.maximum(self.best, xp.amax(kernel, 0))
+        self.best = xp.maximum(self.best, xp.amax(self._kernel(centres), 0))
 
     def _rows(self) -> int:
         return max(16, _BLOCK_BYTES // (4 * len(self.features)))

@@ -9,7 +9,7 @@ be the next pick. So:
    centres they have not seen);
 2. pick farthest-first inside the block, by the distances among its own items, for as long as the best of the block
    beats the largest bound outside it;
-3. repeat. A block that yields nothing is followed by one twice as large.
+3. repeat. A block that yields nothing is followed by one twice as large, another by one half as large.
 
 Most items are compared with few centres: the work is a few matrix products instead of k memory passes.
 """
@@ -50,7 +50,7 @@ def farthest_first(space: Space, k: int, lottery: Lottery) -> Selection:
     size = smallest = space.backend.block_rows
     while len(state.picked) < k:
         found = state.advance(size, k - len(state.picked))
-        size = smallest if found else min(2 * size, _LARGEST_BLOCK)
+        size = max(size // 2, smallest) if found else min(2 * size, _LARGEST_BLOCK)
     values = np.array(state.values[:k], np.float64)
     return Selection(np.array(state.picked[:k], np.int64), values if space.kind == "probabilities" else np.sqrt(values))
 
@@ -80,17 +80,26 @@ class _State:
         block, outside = self._largest(size)
         points = self.space.take(block)
         weight = self._refreshed(block, points)
-        chosen = np.zeros(0, np.int64)
-        if float(weight.max()) >= max(outside, 0.0):
-            between = self.space.between(points, points)
-            chosen, values = backend.farthest_in_block(weight, between, outside, most)
-            self.values.extend(values.tolist())
-            self.picked.extend(block[chosen].tolist())
-            self.centres.append(points.at(chosen))
-            self.total += len(chosen)
+        self.bound[block] = weight
+        self.seen[block] = self.total
+        able = np.flatnonzero(backend.numpy(weight >= max(outside, 0.0)))  # weights only fall: no other can be picked
+        if not len(able):
+            return 0
+        block, points, weight = block[able], points.at(able), weight[able]
+        chosen, values = backend.farthest_in_block(weight, self.space.between(points, points), outside, most)
+        self.values.extend(values.tolist())
+        self.picked.extend(block[chosen].tolist())
+        self._add(points.at(chosen))
+        self.total += len(chosen)
         self.bound[block] = weight
         self.seen[block] = self.total
         return len(chosen)
+
+    def _add(self, picks: Points) -> None:
+        """More centres, kept in few groups: one large matrix product is faster than many small ones."""
+        if len(self.centres) > 1 and len(self.centres[-1]) < _LARGEST_BLOCK:
+            picks = self.space.join([self.centres.pop(), picks])
+        self.centres.append(picks)
 
     def _start(self, labelled: Points) -> Any:
         """First bounds: the distance to a few of the centres."""
@@ -118,16 +127,27 @@ class _State:
         return block, float(backend.xp.amax(below))
 
     def _refreshed(self, block: Any, points: Points) -> Any:
-        """The block's distances to all centres. Seeing a centre twice changes nothing, so one cut serves the block."""
+        """The block's distances to all centres.
+
+        Seeing a centre twice changes nothing, so one cut serves a whole group of items: those that have not seen all
+        labelled items yet, and those that only miss some picks.
+        """
         weight = self.bound[block]
-        taken = weight < 0
-        start = int(self.seen[block].min())
-        for centres in self.centres:
-            if start < len(centres):
-                missed = centres.at(slice(start, None)) if start > 0 else centres
-                for lo in range(0, len(missed), _LARGEST_BLOCK):
-                    nearest = self.space.nearest(points, missed.at(slice(lo, lo + _LARGEST_BLOCK)))
-                    weight = self.space.backend.xp.minimum(weight, nearest)
-            start = max(start - len(centres), 0)
-        weight[taken] = -1
+        seen = self.seen[block]
+        behind = seen < len(self.centres[0])
+        for group in (np.flatnonzero(behind), np.flatnonzero(~behind & (seen < self.total))):
+            if len(group):
+                weight[group] = self._nearer(weight[group], points.at(group), int(seen[group].min()))
         return weight
+
+    def _nearer(self, weight: Any, points: Points, start: int) -> Any:
+        """These distances after looking at all centres from number `start` on; picked items stay at -1."""
+        lowest = weight + 0
+        for centres in self.centres:
+            missed = centres.at(slice(min(start, len(centres)), None))
+            for lo in range(0, len(missed), _LARGEST_BLOCK):
+                nearest = self.space.nearest(points, missed.at(slice(lo, lo + _LARGEST_BLOCK)))
+                lowest = self.space.backend.xp.minimum(lowest, nearest)
+            start = max(start - len(centres), 0)
+        lowest[weight < 0] = -1
+        return lowest
