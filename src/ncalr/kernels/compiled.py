@@ -164,18 +164,25 @@ def _exp_of(x):
 
 @njit(parallel=True, fastmath=FAST, cache=True)
 def cmap(features, predictions, centre, across, along, reach, pull, out):
-    """CMAP of each row from three inner products; see `ncalr.geometry.alignment` for the formula."""
+    """CMAP of each row from three inner products; see `ncalr.geometry.alignment`. An empty `centre` means none."""
     n, d = features.shape
     for i in prange(n):
         c = predictions[i]
-        s = p = q = np.float64(0.0)  # memory is the limit: the wider sums cost nothing
-        for j in range(d):
-            v = widen(features[i, j]) - centre[j]
-            s += v * across[c, j]
-            p += v * along[c, j]
-            q += v * v
-        a = reach[c] + p
-        t = max(q - p * p, 0.0 * q)
+        s = p = q = nought(features[i, 0])
+        if centre.shape[0]:
+            for j in range(d):
+                v = widen(features[i, j]) - centre[j]
+                s += v * across[c, j]
+                p += v * along[c, j]
+                q += v * v
+        else:
+            for j in range(d):
+                v = widen(features[i, j])
+                s += v * across[c, j]
+                p += v * along[c, j]
+                q += v * v
+        a = np.float64(reach[c]) + p
+        t = max(np.float64(q) - np.float64(p) * p, 0.0 * q)
         norm = math.sqrt(a * a + t)
         shortfall = t / (norm + a) if a > 0 else norm - a
         out[i] = (s - pull[c] * shortfall) / norm if norm > 0 else 0.0 * q

@@ -47,7 +47,7 @@ class Host:
 
         kind = np.float64 if features.dtype == np.float64 else np.float32
         out = np.empty(len(features), kind)
-        centre = np.zeros(features.shape[1]) if table.centre is None else table.centre
+        centre = np.zeros(0) if table.centre is None else table.centre
         ready = [np.ascontiguousarray(t, kind) for t in (centre, *table[1:])]
         compiled.cmap(_bits(features), np.ascontiguousarray(predictions), *ready, out)
         return out
