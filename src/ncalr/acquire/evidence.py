@@ -170,7 +170,7 @@ def _predictions(evidence: Evidence) -> Array:
 def _flips(evidence: Evidence) -> Array:
     if "flips" in evidence.given:
         return evidence.read("flips")
-    return evidence.backend.flips(evidence.read("checkpoint_predictions"))
+    return evidence.backend.flips(list(evidence.layers("checkpoint_predictions")))
 
 
 def _statistics(evidence: Evidence) -> ClassStatistics:

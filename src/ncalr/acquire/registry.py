@@ -196,6 +196,7 @@ def bind(spec: str | Spec | Bound) -> Bound:
     return Bound(chosen, dict(parsed.options))
 
 
+@cache
 def options_of(function: Callable[..., Any] | None) -> dict[str, Any]:
     """The keyword-only arguments of a function and their defaults."""
     if function is None:

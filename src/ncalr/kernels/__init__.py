@@ -79,7 +79,7 @@ class Backend(Protocol):
         """The least of own_j - inner_ij in each row i."""
 
     def flips(self, log: Array) -> Array:
-        """How often each column of (t, n) changes from one row to the next."""
+        """How often each column changes from one row to the next; rows (n,) in a list or an array (t, n)."""
 
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         """Sum of the rows (n, d) of each group 0..count-1, (count, d)."""

@@ -100,8 +100,8 @@ class Device:
         if self.triton:
             from ncalr.kernels import triton_kernels
 
-            return triton_kernels.flips(log)
-        count = torch.zeros(log.shape[1], dtype=torch.int16, device=self.device)
+            return triton_kernels.flips(torch.stack(list(log)))
+        count = torch.zeros(len(log[0]), dtype=torch.int16, device=self.device)
         for before, after in pairwise(log):
             count += before != after
         return count

@@ -72,7 +72,7 @@ class Host:
         return out
 
     def flips(self, log: Array) -> Array:
-        count = np.zeros(log.shape[1], np.int16)
+        count = np.zeros(len(log[0]), np.int16)
         for before, after in pairwise(log):
             count += before != after
         return count
