@@ -218,3 +218,12 @@ def test_a_large_common_part_costs_no_digits(backend):
     moved = (rows + 1000).astype(np.float32)
     exact = query("coreset", 50, features=moved.astype(np.float64) - 1000).ids.tolist()
     assert query("coreset", 50, features=moved).ids.tolist() == exact
+
+
+def test_blocks_that_yield_nothing_change_nothing(backend):
+    """Many labelled items: the first bounds are loose, and whole blocks turn out to be near."""
+    rng = np.random.default_rng(4)
+    features, labelled = rng.normal(size=(6000, 4)), rng.normal(size=(3000, 4))
+    nearest = cdist(features, labelled).min(axis=1)
+    picks = query("coreset", 1, features=features, labelled_features=labelled)
+    assert picks.ids.tolist() == [int(nearest.argmax())]
