@@ -36,8 +36,8 @@ MEMORY_LIMIT = 12 << 30
 DISTURBED = 0.2
 """Cores that other processes had during a measurement, from which on it counts as disturbed."""
 WARM_ITEMS, WARM_PICKS = 6000, 20
-FEWEST, SHORTEST, LONGEST = 5, 0.5, 10.0
-"""Five calls and at least half a second of them, unless ten seconds are over before."""
+FEWEST, SHORTEST, LONGEST = 5, 2.0, 10.0
+"""Five calls and at least two seconds of them, unless ten seconds are over before."""
 PACKAGES = {"apricot": "apricot-select", "modAL": "modAL-python"}
 BLOCK, ROW_BLOCK = 8192, 1024
 
@@ -591,7 +591,7 @@ def measure_floor(arrays: list[Any]) -> dict[str, Any]:
 
 
 def repeated(call: Call) -> dict[str, float]:
-    """The time of a short call, from as many as fill half a second."""
+    """The time of a short call, from as many as fill two seconds."""
     call()
     seconds: list[float] = []
     others = Others()

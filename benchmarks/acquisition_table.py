@@ -23,7 +23,7 @@ Pool features are the ReLU of a Gaussian mixture, d = 512 float32, with {labelle
 Every figure comes from a process of its own that first solves a few thousand items, so that imports and the compilation
 of kernels are not in the times.
 
-- *time*: median of five calls or more (half a second of them), or of as many as begin within ten seconds. A peer that
+- *time*: median of five calls or more (two seconds of them), or of as many as begin within ten seconds. A peer that
   would take minutes was asked for fewer picks and is given per pick. † other processes had more than {disturbed} cores
   meanwhile, and the time is that of the fastest call.
 - *extra*: the most memory resident during the first call, less what was resident (the inputs) before it.

@@ -20,9 +20,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import prange, types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+ROWS_AHEAD = 8  # without the hint, reading a row and working on the one before it do not overlap
 njit = partial(numba.njit, error_model="numpy")  # Python's check for division by zero would keep loops scalar
 
 
@@ -98,6 +100,36 @@ def _bits_float(bits):
     return lambda bits: _bits_to_float(np.int32(bits))
 
 
+def prefetch_row(array, i):
+    """A hint that row i will be read soon; a row that does not exist does no harm. Plain Python ignores it."""
+
+
+@intrinsic
+def _prefetch_line(_context, array, i, line):
+    def generate(context, builder, signature, args):
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        byte = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        stride = builder.extract_value(view.strides, 0)
+        offset = builder.add(builder.mul(args[1], stride), builder.mul(args[2], ir.Constant(ir.IntType(64), 64)))
+        address = builder.gep(builder.bitcast(view.data, byte), [offset])
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [address] + [ir.Constant(number, flag) for flag in (0, 2, 1)])  # read, to L2, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), generate
+
+
+@overload(prefetch_row, inline="always")
+def _prefetch_row(array, i):
+    def lines(array, i):
+        for line in range((array.shape[1] * array.itemsize + 63) // 64):
+            _prefetch_line(array, np.int64(i), np.int64(line))
+
+    return lines
+
+
 # -- elementary functions the vectoriser can see through ------------------------------------------------------
 # libm's log and exp are calls, and a call keeps the loop scalar. Both below are the textbook reduction
 # (split off the power of two, a polynomial for the rest), within 2e-7 of the true value (4e-6 for the
@@ -167,6 +199,7 @@ def cmap(features, predictions, centre, across, along, reach, pull, out):
     """CMAP of each row from three inner products; see `ncalr.geometry.alignment`. An empty `centre` means none."""
     n, d = features.shape
     for i in prange(n):
+        prefetch_row(features, i + ROWS_AHEAD)
         c = predictions[i]
         s = p = q = nought(features[i, 0])
         if centre.shape[0]:

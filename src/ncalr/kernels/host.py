@@ -19,7 +19,7 @@ class Host:
 
     xp = np
     stale_limit = 64
-    chunk_bytes = 32 << 20
+    chunk_bytes = 64 << 20
     block_rows = 512
 
     def block(self, array: Array, rows: Rows) -> Array:
@@ -72,10 +72,10 @@ class Host:
         return out
 
     def flips(self, log: Array) -> Array:
-        count = np.zeros(len(log[0]), np.int16)
+        count = np.zeros(len(log[0]), np.uint8 if len(log) <= 256 else np.int16)
         for before, after in pairwise(log):
-            count += before != after
-        return count
+            count += (before != after).view(np.uint8)
+        return count.astype(np.int16)
 
     def sum_by(self, rows: Array, groups: Any, count: int) -> Array:
         n = len(rows)

@@ -17,7 +17,8 @@ from ncalr.kernels import CmapTable
 
 def _table(evidence: Evidence, sign: int, center: bool, counts: str) -> CmapTable:
     table = cmap_table(evidence["statistics"], sign=sign, center=center, counts=cast(Counts, counts))
-    return CmapTable(*(t if t is None else evidence.backend.asarray(t) for t in table))
+    kind = "float64" if str(evidence.given["features"].dtype).endswith("float64") else "float32"
+    return CmapTable(*(t if t is None else evidence.backend.asarray(t, kind) for t in table))
 
 
 @strategy(

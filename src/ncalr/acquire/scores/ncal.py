@@ -50,11 +50,12 @@ def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore"
 
 def zscore(part: Array, backend: Backend) -> Array:
     """Less the mean, over the population standard deviation, in float64; 0 where all are equal."""
-    values = backend.asarray(part, "float64") + 0.0
-    if bool(part.max() == part.min()):
-        return values * 0
-    values -= values.mean()
+    values = backend.asarray(part, "float64")
+    mean = values.mean()
+    values = values - mean
     spread = float(backend.xp.einsum("n,n->", values, values) / len(values)) ** 0.5
+    if spread <= 1e-6 * abs(float(mean)) and bool(part.max() == part.min()):  # what is left is rounding
+        return values * 0
     if spread < 1e-150:  # squares of numbers this small vanish
         values /= float(abs(values).max())
         spread = float(backend.xp.einsum("n,n->", values, values) / len(values)) ** 0.5
