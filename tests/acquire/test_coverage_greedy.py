@@ -231,4 +231,5 @@ def test_rows_that_were_dropped_are_computed_again(backend, monkeypatch):
     features = np.random.default_rng(8).normal(size=(400, 6))
     plenty = query("maxherding(radius=0.5)", 40, features=features).ids.tolist()
     monkeypatch.setattr("ncalr.acquire.select.coverage._KEPT_BYTES", 0)
+    monkeypatch.setattr("ncalr.acquire.select.coverage._AHEAD", 8)
     assert query("maxherding(radius=0.5)", 40, features=features).ids.tolist() == plenty

@@ -220,10 +220,14 @@ def test_a_large_common_part_costs_no_digits(backend):
     assert query("coreset", 50, features=moved).ids.tolist() == exact
 
 
-def test_blocks_that_yield_nothing_change_nothing(backend):
-    """Many labelled items: the first bounds are loose, and whole blocks turn out to be near."""
+def test_blocks_that_yield_nothing_change_nothing(backend, monkeypatch):
+    """One pick in a far cluster makes all of it near: small blocks of its other items then have nothing to give."""
+    monkeypatch.setattr(backend, "block_rows", 8, raising=False)
     rng = np.random.default_rng(4)
-    features, labelled = rng.normal(size=(6000, 4)), rng.normal(size=(3000, 4))
-    nearest = cdist(features, labelled).min(axis=1)
-    picks = query("coreset", 1, features=features, labelled_features=labelled)
-    assert picks.ids.tolist() == [int(nearest.argmax())]
+    features = np.concatenate([rng.normal(size=(200, 3)) + 100, rng.normal(size=(200, 3)) - 30])
+    labelled = np.zeros((1, 3))
+    expected, near = [], cdist(features, labelled).min(axis=1)
+    for _ in range(5):
+        expected.append(int(near.argmax()))
+        near = np.minimum(near, cdist(features, features[expected[-1:]])[:, 0])
+    assert query("coreset", 5, features=features, labelled_features=labelled).ids.tolist() == expected

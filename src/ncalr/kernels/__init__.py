@@ -44,6 +44,10 @@ class Backend(Protocol):
         """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
 
     @property
+    def looks(self) -> int:
+        """How many old gains to bring up to date in one go (see `select/coverage.py`)."""
+
+    @property
     def chunk_bytes(self) -> int:
         """How much of a pool array is worth handling at once."""
 

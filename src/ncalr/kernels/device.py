@@ -21,6 +21,7 @@ class Device:
 
     xp = torch
     stale_limit = 1
+    looks = 64
     block_rows = 4096
 
     def __init__(self, device: torch.device) -> None:

@@ -5,12 +5,11 @@ it would add (Bae, Oliveira and Sutherland, "Generalized Coverage for More Robus
 2024). With kernel exp(-(distance / radius)^2) this is MaxHerding; with kernel 1 inside the radius and 0 outside it
 is ProbCover (Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae et al. 2025).
 
-Gains only ever fall as the set grows, so an old gain is an upper bound: a block of items with the largest old gains
-is brought up to date, and picked from while its best beats every bound outside (lazy greedy, Minoux 1978). The
-kernel is never stored whole: one block of rows at a time is computed from the features, and the rows looked at last
-are kept (512 MB of them). First gains cost n^2 d; above
-`limit` items the method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as
-candidates and as the pool to be covered, and the result says so.
+Gains only ever fall as the set grows, so an old gain is an upper bound: the item with the largest bound is brought up
+to date, and picked if it still has the largest (lazy greedy, Minoux 1978). Kernel rows are computed from the features
+in blocks, and 512 MB of them are kept. First gains cost n^2 d; above `limit` items the method runs on a seeded sample
+of that many (as its authors do at 35,000), which then serves as candidates and as the pool to be covered, and the
+result says so.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select.clusters import kmeans
 from ncalr.acquire.select.spaces import check_range
-from ncalr.acquire.select.top_k import best
 from ncalr.errors import BadInput
 from ncalr.kernels import Array
 from ncalr.types import Scored, Selection
 
-_BLOCK = 16
+_AHEAD = 256
 _BLOCK_BYTES = 64 << 20
 _KEPT_BYTES = 512 << 20
 
@@ -52,15 +50,14 @@ def coverage(
         raise BadInput(f"radius must be positive, got {radius}")
     if limit < k:
         raise BadInput(f"limit must be at least k = {k}, got {limit}")
-    kept = np.arange(evidence.n)
+    kept = np.argsort(lottery.keys(), kind="stable")[:limit]
     notes: list[str] = []
     if evidence.n > limit:
-        kept = np.sort(np.argsort(lottery.keys(), kind="stable")[:limit])
         notes.append(f"coverage computed on a random sample of {limit} of {evidence.n} items")
     cover = _Coverage(evidence.at(kept), kernel, radius, scored, kept, lottery.at(kept))
     if radius is None:
         notes.append(f"radius {cover.radius:.4g} chosen from the data")
-    positions, gains = cover.greedy(k, lottery.at(kept))
+    positions, gains = cover.greedy(k)
     return Selection(kept[positions], gains, tuple(notes))
 
 
@@ -86,40 +83,31 @@ class _Coverage:
         worth = np.ones(n) if scored.scores is None else self.backend.numpy(scored.scores)[kept]
         self.worth = self.backend.asarray(np.ascontiguousarray(worth), "float32")
         self.best = self.backend.asarray(np.zeros(n, np.float32))
-        self.kept = self.backend.asarray(np.empty((min(n, max(4 * _BLOCK, _KEPT_BYTES // (4 * n))), n), np.float32))
+        self.kept = self.backend.asarray(np.empty((min(n, max(2 * _AHEAD, _KEPT_BYTES // (4 * n))), n), np.float32))
         self.owner = np.full(len(self.kept), -1)
         self.slot_of = np.full(n, -1)
-        self.oldest = 0
         if labelled is not None:
             for start in range(0, len(labelled), self._rows()):
                 self._cover(labelled[start : start + self._rows()])
 
-    def greedy(self, k: int, lottery: Lottery) -> tuple[Any, Any]:
-        """k picks and the gain of each."""
+    def greedy(self, k: int) -> tuple[Any, Any]:
+        """k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
         bounds = self._all_gains()
+        fresh = np.ones(len(bounds), bool)
         picked: list[int] = []
         gains: list[float] = []
-        size = _BLOCK
         while len(picked) < k:
-            block = best(self.backend.asarray(bounds), min(size, len(bounds)), self.evidence, lottery)
-            bounds[block], rest = -np.inf, bounds[block]
-            outside = bounds.max() if len(block) < len(bounds) else -np.inf
-            slots = self._slots(block)
-            found = 0
-            while len(picked) < k:
-                now = np.where(np.isneginf(rest), -np.inf, self.backend.numpy(self._gain(self.kept, slots)))
-                at = int(np.argmax(now))
-                rest = now
-                if now[at] < outside or np.isneginf(now[at]):
-                    break
-                picked.append(int(block[at]))
-                gains.append(float(now[at]))
-                rest[at] = -np.inf
-                found += 1
-                self.best = self.backend.xp.maximum(self.best, self.kept[int(slots[at])])
-            bounds[block] = rest
-            bounds[picked] = -np.inf
-            size = max(size // 2, _BLOCK) if found else min(2 * size, len(self.kept))
+            at = int(bounds.argmax())
+            if not fresh[at] or self.slot_of[at] < 0:
+                block = self._keep(at, bounds) if self.slot_of[at] < 0 else self._look(at, bounds)
+                bounds[block] = self.backend.numpy(self._gain(self.kept, self.slot_of[block]))
+                fresh[block] = True
+                continue
+            picked.append(at)
+            gains.append(float(bounds[at]))
+            bounds[at] = -np.inf
+            fresh[:] = False
+            self.best = self.backend.xp.maximum(self.best, self.kept[int(self.slot_of[at])])
         return np.array(picked, np.int64), np.array(gains) / len(bounds)
 
     def _all_gains(self) -> Any:
@@ -142,23 +130,23 @@ class _Coverage:
         dots = self.backend.xp.matmul(rows, self.features.T, out=out)
         return self.backend.to_kernel(dots, norms, self.norms, self.scale, self.ball)
 
-    def _slots(self, block: Any) -> Any:
-        """Where the kernel values of these items with all others are kept, after computing those that are not.
+    def _look(self, at: int, bounds: Any) -> Any:
+        """Which items to bring up to date: this one, and on a GPU others with large bounds whose rows are kept."""
+        if self.backend.looks == 1:
+            return np.array([at])
+        return _first(at, np.where(self.slot_of >= 0, bounds, -np.inf), self.backend.looks)
 
-        The same few items are looked at again and again; the oldest rows make room for new ones.
+    def _keep(self, at: int, bounds: Any) -> Any:
+        """Compute the kernel rows of this item and of those without that will be looked at next, in one product.
+
+        The rows that will be looked at last make room.
         """
-        slots = self.slot_of[block]
-        missing = np.flatnonzero(slots < 0)
-        if len(missing):
-            by_age = (self.oldest + np.arange(len(self.kept))) % len(self.kept)
-            room = by_age[~np.isin(by_age, slots)][: len(missing)]  # never those of this very block
-            self.oldest = int(room[-1] + 1) % len(self.kept)
-            evicted = self.owner[room]
-            self.slot_of[evicted[evicted >= 0]] = -1
-            self.owner[room], self.slot_of[block[missing]] = block[missing], room
-            self.kept[room] = self._kernel(self.features[block[missing]])
-            slots = self.slot_of[block]
-        return slots
+        missing = _first(at, np.where(self.slot_of < 0, bounds, -np.inf), _AHEAD)
+        room = _largest(np.where(self.owner < 0, np.inf, -bounds[self.owner]), len(missing))
+        self.slot_of[self.owner[room][self.owner[room] >= 0]] = -1
+        self.owner[room], self.slot_of[missing] = missing, room
+        self.kept[room] = self._kernel(self.features[missing])
+        return missing
 
     def _cover(self, centres: Array) -> None:
         """Raise the coverage of every item to its best kernel value with these centres."""
@@ -167,6 +155,18 @@ class _Coverage:
 
     def _rows(self) -> int:
         return max(16, _BLOCK_BYTES // (4 * len(self.features)))
+
+
+def _largest(values: Any, count: int) -> Any:
+    """Positions of the largest values, in no order."""
+    return np.argpartition(values, -count)[-count:] if count < len(values) else np.arange(len(values))
+
+
+def _first(at: int, values: Any, count: int) -> Any:
+    """This position and those of the largest values that are not minus infinity, in no order."""
+    values[at] = np.inf
+    found = _largest(values, count)
+    return found[values[found] > -np.inf]
 
 
 def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float:
