@@ -89,7 +89,10 @@ class Host:
         compiled.add_sample(_bits(probs), total, doubt)
 
     def argmax(self, outputs: Array) -> Array:
-        return outputs.argmax(axis=1)
+        out = np.empty(len(outputs), np.intp)
+        for start in range(0, len(out), 8192):  # NumPy copies what it may not write to, such as a mapped file
+            outputs[start : start + 8192].argmax(axis=1, out=out[start : start + 8192])
+        return out
 
     def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
         from ncalr.kernels import compiled
