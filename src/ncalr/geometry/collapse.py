@@ -56,19 +56,40 @@ def measure_collapse(
 ) -> Collapse:
     """Every measure at once. nc3 needs the classifier's `weights` (c, d), nc4 its `predictions`."""
     statistics = ClassStatistics.from_labelled(features, labels, classes)
+    missed = _NAN if predictions is None else nc4(features, predictions, statistics)
+    return _collapse(statistics, nc1(features, labels, statistics), weights, missed)
+
+
+def collapse_of_sums(statistics: ClassStatistics, inner: Any, *, weights: Any = None, nc4: float = _NAN) -> Collapse:
+    """Every measure from sums that were taken elsewhere, on a GPU for instance.
+
+    `inner` (c, c) is the sum over the items of the outer square of their c inner products (h - mu) . mu-tilde_k, with
+    zeros for classes without labels; `nc4` is handed through. Where the means hardly span their space (eigenvalues
+    ten orders apart) the sums carry fewer digits than a second pass over the features.
+    """
+    labelled = statistics.counts > 0
+    inverse = _inverse(_centred_means(statistics))
+    value = _NAN
+    if inverse is not None:
+        k, items = len(inverse), int(statistics.counts.sum())
+        value = float(np.einsum("ki,kl,li->", inverse, to_numpy(inner)[labelled][:, labelled], inverse)) / k / k / items
+    return _collapse(statistics, value, weights, nc4)
+
+
+def _collapse(statistics: ClassStatistics, nc1_value: float, weights: Any, nc4_value: float) -> Collapse:
     counts = statistics.counts[statistics.counts > 0]
     return Collapse(
         items=int(counts.sum()),
         classes=len(counts),
         smallest_class=int(counts.min()) if len(counts) else 0,
         cma=cma(statistics),
-        nc1=nc1(features, labels, statistics),
+        nc1=nc1_value,
         nc1_quotient=nc1_quotient(statistics),
         cdnv=cdnv(statistics),
         nc2_equinorm=nc2_equinorm(statistics),
         nc2_equiangular=nc2_equiangular(statistics),
         nc3=_NAN if weights is None else nc3(weights, statistics),
-        nc4=_NAN if predictions is None else nc4(features, predictions, statistics),
+        nc4=nc4_value,
     )
 
 
@@ -77,14 +98,10 @@ def nc1(features: Any, labels: Any, statistics: ClassStatistics) -> float:
     features, labels = to_numpy(features), to_numpy(labels)
     statistics.check(features, labels)
     centred = _centred_means(statistics)
-    if len(centred) < 2:
+    inverse = _inverse(centred)
+    if inverse is None:
         return _NAN
-    between = centred.T / np.sqrt(len(centred))
-    eigenvalues, vectors = np.linalg.eigh(between.T @ between)
-    kept = np.flatnonzero(eigenvalues > 1e-10 * eigenvalues[-1])[-(len(centred) - 1) :]
-    if eigenvalues[-1] <= 0:
-        return _NAN
-    project = between @ (vectors[:, kept] / eigenvalues[kept])
+    project = centred.T @ inverse / np.sqrt(len(centred))
     total = 0.0
     for start in range(0, len(labels), _BLOCK):
         rows = slice(start, start + _BLOCK)
@@ -164,6 +181,15 @@ def nc4(features: Any, predictions: Any, statistics: ClassStatistics) -> float:
         nearest = labelled[(features[rows].astype(np.float64) @ means.T - half_norms).argmax(axis=1)]
         missed += int((nearest != predictions[rows]).sum())
     return missed / len(features)
+
+
+def _inverse(centred: Floats) -> Floats | None:
+    """Q / Lambda of C^T C = Q Lambda Q^T, for the K' - 1 dimensions that the centred means span; None if they do not."""
+    if len(centred) < 2:
+        return None
+    eigenvalues, vectors = np.linalg.eigh(centred @ centred.T / len(centred))
+    kept = np.flatnonzero(eigenvalues > 1e-10 * eigenvalues[-1])[-(len(centred) - 1) :]
+    return np.asarray(vectors[:, kept] / eigenvalues[kept]) if eigenvalues[-1] > 0 else None
 
 
 def _centred_means(statistics: ClassStatistics) -> Floats:

@@ -1,0 +1,5 @@
+"""Pools: items with permanent ids. A pool never holds labels."""
+
+from ncalr.data.pool import ArrayPool, Pool
+
+__all__ = ["ArrayPool", "Pool"]

@@ -1,0 +1,102 @@
+"""The pool: items with permanent ids and a way to read them.
+
+A pool gives its items as arrays, a block at a time, and never holds labels. Images are uint8 (n, height, width,
+channels); vectors (embeddings, tables) are floating-point (n, d).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.errors import BadInput, NotFinite
+
+Ids = npt.NDArray[Any]
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """Items with permanent ids."""
+
+    @property
+    def ids(self) -> Ids:
+        """The id of each item (n,): whole numbers or texts, each once."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one item: (height, width, channels) for images, (d,) for vectors."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The kind of number an item is made of."""
+
+    def read(self, positions: npt.NDArray[np.intp] | slice) -> npt.NDArray[Any]:
+        """The items at these positions, in this order."""
+
+    def __len__(self) -> int:
+        """How many items there are."""
+
+
+class ArrayPool:
+    """A pool whose items are the rows of one array, in memory or memory-mapped."""
+
+    def __init__(self, items: Any, ids: Any = None) -> None:
+        array = items if isinstance(items, np.ndarray) else np.asarray(items)
+        images = array.ndim in (3, 4) and array.dtype == np.uint8
+        if not len(array.shape) or not len(array):
+            raise BadInput(f"a pool needs at least one item, got an array of shape {array.shape}")
+        if not images and not (array.ndim == 2 and array.dtype.kind == "f"):
+            raise BadInput(
+                "a pool holds images, uint8 (n, height, width[, channels]), or vectors, floating-point (n, d); "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        self.items = array[..., None] if array.ndim == 3 else array
+        self.ids = np.arange(len(array)) if ids is None else np.asarray(ids)
+        if self.ids.shape != (len(array),) or self.ids.dtype.kind not in "iuU":
+            raise BadInput(
+                f"ids must be {len(array)} whole numbers or texts, got {self.ids.dtype} of shape {self.ids.shape}"
+            )
+        if len(np.unique(self.ids)) < len(array):
+            raise BadInput("ids must not repeat")
+        if self.items.dtype.kind == "f":
+            for start in range(0, len(array), 65536):
+                if not np.isfinite(self.items[start : start + 65536]).all():
+                    raise NotFinite(f"the pool's vectors hold NaN or infinity (rows {start}..{start + 65535})")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one item."""
+        return tuple(self.items.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The kind of number an item is made of."""
+        return np.dtype(self.items.dtype)
+
+    def read(self, positions: npt.NDArray[np.intp] | slice) -> npt.NDArray[Any]:
+        """The items at these positions, in this order."""
+        return np.asarray(self.items[positions])
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:
+    """Where these ids stand in the pool; each must be there, and be named once."""
+    wanted = np.asarray(ids)
+    if wanted.ndim != 1:
+        raise BadInput(f"ids must be a list, got shape {wanted.shape}")
+    if wanted.size and (wanted.dtype.kind == "U") != (pool.ids.dtype.kind == "U"):
+        raise BadInput(f"ids are {wanted.dtype} and the pool's ids {pool.ids.dtype}: give the same kind of ids")
+    order = np.argsort(pool.ids, kind="stable")
+    found = np.searchsorted(pool.ids, wanted, sorter=order)
+    positions = order[np.minimum(found, len(order) - 1)]
+    strangers = wanted[pool.ids[positions] != wanted]
+    if len(strangers):
+        raise BadInput(f"{len(strangers)} ids are not in the pool, the first is {strangers[0].item()!r}")
+    values, counts = np.unique(wanted, return_counts=True)
+    if len(values) < len(wanted):
+        raise BadInput(f"ids must not repeat; the first that does is {values[counts > 1][0].item()!r}")
+    return np.asarray(positions, np.intp)

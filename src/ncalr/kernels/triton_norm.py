@@ -1,0 +1,287 @@
+"""Batch normalisation, residual and ReLU in one pass, for half-precision images in channels-last order.
+
+A small-image network on a large GPU is bound by memory: a convolution of 64 channels is over before its result has
+been read three times by normalisation, addition and ReLU. Here the sums are taken in one pass (partial sums of many
+row blocks, so that the whole GPU works even for one small layer), finished in a tiny second kernel that also moves
+the running statistics, and normalisation, residual and ReLU are one more pass; the same three steps backwards, with
+the ReLU's mask recomputed from what is read anyway. Statistics are in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+CHANNELS, ROWS, WARPS = 64, 64, 4  # channels and rows a program handles at a time
+SUM_ROWS, MOST_SPLITS, SPLIT_ROWS = 32, 512, 256  # rows a step of the sums; how the rows are split among programs
+
+
+@triton.jit
+def _sums(x, partial, m, c: tl.constexpr, splits, step: tl.constexpr, width: tl.constexpr):
+    channel = tl.program_id(0) * width + tl.arange(0, width)
+    split = tl.program_id(1)
+    share = tl.cdiv(tl.cdiv(m, step), splits) * step
+    total = tl.zeros([step, width], tl.float32)
+    square = tl.zeros([step, width], tl.float32)
+    for first in range(split * share, min(split * share + share, m), step):
+        row = first + tl.arange(0, step)
+        v = tl.load(x + row[:, None] * c + channel[None, :], mask=(row < m)[:, None], other=0.0).to(tl.float32)
+        total += v
+        square += v * v
+    tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
+    tl.store(partial + split * 2 * c + c + channel, tl.sum(square, 0))
+
+
+@triton.jit
+def _finish(
+    partial,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    state,
+    m,
+    c: tl.constexpr,
+    splits,
+    momentum,
+    eps,
+    room: tl.constexpr,
+    width: tl.constexpr,
+):
+    channel = tl.program_id(0) * width + tl.arange(0, width)
+    split = tl.arange(0, room)
+    here = (split < splits)[:, None]
+    at = partial + split[:, None] * 2 * c + channel[None, :]
+    mean = tl.sum(tl.load(at, mask=here, other=0.0), 0) / m
+    square = tl.sum(tl.load(at + c, mask=here, other=0.0), 0) / m
+    var = tl.maximum(square - mean * mean, 0.0)
+    inverse = 1 / tl.sqrt(var + eps)
+    scale = tl.load(weight + channel) * inverse
+    tl.store(state + channel, scale)
+    tl.store(state + c + channel, tl.load(bias + channel) - mean * scale)
+    tl.store(state + 2 * c + channel, mean)
+    tl.store(state + 3 * c + channel, inverse)
+    old_mean, old_var = tl.load(running_mean + channel), tl.load(running_var + channel)
+    tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
+    tl.store(running_var + channel, old_var + momentum * (var * (m / (m - 1.0)) - old_var))
+
+
+@triton.jit
+def _apply(
+    x,
+    residual,
+    y,
+    state,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    m,
+    eps,
+    c: tl.constexpr,
+    fixed: tl.constexpr,
+    has_residual: tl.constexpr,
+    relu: tl.constexpr,
+    step: tl.constexpr,
+    width: tl.constexpr,
+):
+    channel = tl.program_id(1) * width + tl.arange(0, width)
+    if fixed:
+        scale = tl.load(weight + channel) / tl.sqrt(tl.load(running_var + channel) + eps)
+        shift = tl.load(bias + channel) - tl.load(running_mean + channel) * scale
+    else:
+        scale = tl.load(state + channel)
+        shift = tl.load(state + c + channel)
+    row = tl.program_id(0).to(tl.int64) * step + tl.arange(0, step)
+    here = (row < m)[:, None]
+    at = row[:, None] * c + channel[None, :]
+    v = tl.load(x + at, mask=here, other=0.0).to(tl.float32) * scale[None, :] + shift[None, :]
+    if has_residual:
+        v += tl.load(residual + at, mask=here, other=0.0).to(tl.float32)
+    if relu:
+        v = tl.maximum(v, 0.0)
+    tl.store(y + at, v.to(tl.bfloat16), mask=here)
+
+
+@triton.jit
+def _gradient(slope, value, y, at, here, scale, shift, has_residual: tl.constexpr, relu: tl.constexpr):
+    """The gradient before the ReLU: where there was a residual the mask is read, else recomputed."""
+    if relu:
+        if has_residual:
+            slope = tl.where(tl.load(y + at, mask=here, other=0.0).to(tl.float32) > 0, slope, 0.0)
+        else:
+            slope = tl.where(value * scale + shift > 0, slope, 0.0)
+    return slope
+
+
+@triton.jit
+def _back_sums(
+    dy,
+    x,
+    y,
+    partial,
+    state,
+    m,
+    c: tl.constexpr,
+    splits,
+    has_residual: tl.constexpr,
+    relu: tl.constexpr,
+    step: tl.constexpr,
+    width: tl.constexpr,
+):
+    channel = tl.program_id(0) * width + tl.arange(0, width)
+    split = tl.program_id(1)
+    share = tl.cdiv(tl.cdiv(m, step), splits) * step
+    scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
+    mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
+    total = tl.zeros([step, width], tl.float32)
+    product = tl.zeros([step, width], tl.float32)
+    for first in range(split * share, min(split * share + share, m), step):
+        row = first + tl.arange(0, step)
+        here = (row < m)[:, None]
+        at = row[:, None] * c + channel[None, :]
+        value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+        slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
+        slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
+        total += slope
+        product += slope * (value - mean) * inverse
+    tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
+    tl.store(partial + split * 2 * c + c + channel, tl.sum(product, 0))
+
+
+@triton.jit
+def _back_finish(
+    partial, weight, state, out, m, c: tl.constexpr, splits, room: tl.constexpr, width: tl.constexpr
+):
+    """out: d weight, d bias, then what the last pass needs: gain, mean slope, mean product."""
+    channel = tl.program_id(0) * width + tl.arange(0, width)
+    split = tl.arange(0, room)
+    here = (split < splits)[:, None]
+    at = partial + split[:, None] * 2 * c + channel[None, :]
+    total = tl.sum(tl.load(at, mask=here, other=0.0), 0)
+    product = tl.sum(tl.load(at + c, mask=here, other=0.0), 0)
+    tl.store(out + channel, product)
+    tl.store(out + c + channel, total)
+    tl.store(out + 2 * c + channel, tl.load(weight + channel) * tl.load(state + 3 * c + channel))
+    tl.store(out + 3 * c + channel, total / m)
+    tl.store(out + 4 * c + channel, product / m)
+
+
+@triton.jit
+def _back_apply(
+    dy,
+    x,
+    y,
+    dx,
+    d_residual,
+    state,
+    sums,
+    m,
+    c: tl.constexpr,
+    has_residual: tl.constexpr,
+    relu: tl.constexpr,
+    step: tl.constexpr,
+    width: tl.constexpr,
+):
+    channel = tl.program_id(1) * width + tl.arange(0, width)
+    row = tl.program_id(0).to(tl.int64) * step + tl.arange(0, step)
+    here = (row < m)[:, None]
+    at = row[:, None] * c + channel[None, :]
+    scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
+    mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
+    gain = tl.load(sums + 2 * c + channel)[None, :]
+    mean_slope = tl.load(sums + 3 * c + channel)[None, :]
+    mean_product = tl.load(sums + 4 * c + channel)[None, :]
+    value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+    slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
+    slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
+    if has_residual:
+        tl.store(d_residual + at, slope.to(tl.bfloat16), mask=here)
+    result = gain * (slope - mean_slope - (value - mean) * inverse * mean_product)
+    tl.store(dx + at, result.to(tl.bfloat16), mask=here)
+
+
+class _NormAct(torch.autograd.Function):
+    """Training: statistics of the batch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, residual: Any, weight: Any, bias: Any, norm: Any) -> Any:
+        m, c = _size(x)
+        splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
+        partial = torch.empty((splits, 2, c), device=x.device)
+        state = torch.empty((4, c), device=x.device)
+        grid = (c // CHANNELS, splits)
+        _sums[grid](x, partial, m, c, splits, SUM_ROWS, CHANNELS, num_warps=WARPS)
+        room = triton.next_power_of_2(splits)
+        running = (norm.running_mean, norm.running_var)
+        _finish[(c // CHANNELS,)](
+            partial, weight, bias, *running, state, m, c, splits, norm.momentum, norm.eps, room, CHANNELS
+        )
+        y = _forward(x, residual, state, norm, fixed=False)
+        ctx.save_for_backward(x, x if residual is None else y, weight, state)
+        ctx.has_residual, ctx.relu = residual is not None, norm.relu
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> Any:  # type: ignore[override]
+        x, y, weight, state = ctx.saved_tensors
+        m, c = _size(x)
+        dy = dy.contiguous(memory_format=torch.channels_last)
+        splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
+        partial = torch.empty((splits, 2, c), device=x.device)
+        sums = torch.empty((5, c), device=x.device)
+        flags = (ctx.has_residual, ctx.relu)
+        grid = (c // CHANNELS, splits)
+        _back_sums[grid](dy, x, y, partial, state, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
+        room = triton.next_power_of_2(splits)
+        _back_finish[(c // CHANNELS,)](partial, weight, state, sums, m, c, splits, room, CHANNELS)
+        dx = torch.empty_like(x)
+        d_residual = torch.empty_like(x) if ctx.has_residual else dx
+        grid = (triton.cdiv(m, ROWS), c // CHANNELS)
+        _back_apply[grid](dy, x, y, dx, d_residual, state, sums, m, c, *flags, ROWS, CHANNELS, num_warps=WARPS)
+        return dx, d_residual if ctx.has_residual else None, sums[0], sums[1], None
+
+
+def norm_act(x: Any, residual: Any, norm: Any) -> Any:
+    """relu(normalise(x) + residual) for a `NormAct` module: bfloat16, a multiple of 64 channels."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    if residual is not None:
+        residual = residual.contiguous(memory_format=torch.channels_last)
+    if norm.training:
+        return _NormAct.apply(x, residual, norm.weight, norm.bias, norm)
+    if torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad):
+        raise RuntimeError("the fused normalisation has no gradient in evaluation mode")
+    return _forward(x, residual, x, norm, fixed=True)
+
+
+def _forward(x: Any, residual: Any, state: Any, norm: Any, fixed: bool) -> Any:
+    m, c = _size(x)
+    y = torch.empty_like(x)
+    _apply[(triton.cdiv(m, ROWS), c // CHANNELS)](
+        x,
+        x if residual is None else residual,
+        y,
+        state,
+        norm.weight,
+        norm.bias,
+        norm.running_mean,
+        norm.running_var,
+        m,
+        norm.eps,
+        c,
+        fixed,
+        residual is not None,
+        norm.relu,
+        ROWS,
+        CHANNELS,
+        num_warps=WARPS,
+    )
+    return y
+
+
+def _size(x: Any) -> tuple[int, int]:
+    n, c, height, width = x.shape
+    return n * height * width, c

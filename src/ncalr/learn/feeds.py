@@ -1,0 +1,118 @@
+"""Batches of a pool on the device: gathered there where the pool fits, streamed to it where it does not.
+
+Images stay uint8 until the batch is made; cropping, mirroring and normalising happen on the device, after the
+gather. Means and deviations of the channels are those of the pool (up to 8,192 items of it, evenly spread): the pool
+is known before any label is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from ncalr.data.pool import ArrayPool, Pool
+
+SAMPLE = 8192
+
+
+class Normaliser:
+    """From raw items to what a network reads: (n, c, h, w) in channels-last order, or (n, d)."""
+
+    def __init__(self, pool: Pool, device: torch.device) -> None:
+        rows = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
+        sample = pool.read(rows)
+        self.images = len(pool.shape) == 3
+        axes = tuple(range(sample.ndim - 1)) if self.images else (0,)
+        mean = sample.mean(axis=axes, dtype=np.float64)
+        deviation = sample.std(axis=axes, dtype=np.float64)
+        deviation = np.where(deviation > 1e-6 * max(float(deviation.max()), 1e-30), deviation, 1.0)
+        if not self.images:  # one scale for all dimensions: embeddings keep their shape
+            deviation = np.full_like(deviation, float(np.sqrt((deviation**2).mean())) or 1.0)
+        self.mean = torch.as_tensor(mean, dtype=torch.float32, device=device)
+        self.scale = torch.as_tensor(1 / deviation, dtype=torch.float32, device=device)
+
+    def __call__(self, raw: Any, dtype: Any) -> Any:
+        """Normalised, in this precision."""
+        ready = ((raw.float() - self.mean) * self.scale).to(dtype)
+        return ready.permute(0, 3, 1, 2) if self.images else ready
+
+
+def cut(items: Any, rows: Any, shift: Any = None, mirror: Any = None) -> Any:
+    """These rows of `items`; where asked, each image moved by its shift (zeros come in) and mirrored."""
+    if shift is None:
+        return items[rows]
+    height, width = items.shape[1:3]
+    down = torch.arange(height, device=items.device) + shift[:, :1]
+    across = torch.arange(width, device=items.device)
+    across = torch.where(mirror[:, None], width - 1 - across, across) + shift[:, 1:]
+    inside = ((down >= 0) & (down < height))[:, :, None] & ((across >= 0) & (across < width))[:, None, :]
+    down, across = down.clamp(0, height - 1), across.clamp(0, width - 1)
+    return items[rows[:, None, None], down[:, :, None], across[:, None, :]] * inside[..., None]
+
+
+class OnDevice:
+    """The whole pool on the device (or, on the CPU, the pool's own memory)."""
+
+    streamed = False
+
+    def __init__(self, pool: Pool, device: torch.device) -> None:
+        items = pool.items if isinstance(pool, ArrayPool) else pool.read(slice(None))
+        if not items.flags.writeable:
+            items = np.array(items)  # torch cannot share memory that may not be written
+        self.items = torch.from_numpy(np.ascontiguousarray(items)).to(device)
+        self.normalise = Normaliser(pool, device)
+
+    def read(self, rows: list[Any]) -> Iterator[Any]:
+        """Raw batches for these lists of positions, on the device, in order."""
+        for part in rows:
+            yield self.items[torch.as_tensor(part, device=self.items.device)]
+
+
+class _Rows(torch.utils.data.Sampler[Any]):
+    """Lists of positions, one a batch; replaced before each epoch, so that the workers may live on."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Reader(torch.utils.data.Dataset[Any]):
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def __getitem__(self, positions: Any) -> Any:
+        return torch.from_numpy(np.array(self.pool.read(np.asarray(positions))))
+
+
+class Streamed:
+    """A pool that stays where it is: worker processes read batches ahead, through pinned memory."""
+
+    streamed = True
+
+    def __init__(self, pool: Pool, device: torch.device, workers: int) -> None:
+        self.pool, self.device = pool, device
+        self.normalise = Normaliser(pool, device)
+        self.sampler = _Rows()
+        self.loader = torch.utils.data.DataLoader(
+            _Reader(pool),
+            sampler=self.sampler,
+            batch_size=None,
+            num_workers=workers,
+            pin_memory=device.type == "cuda",
+            persistent_workers=workers > 0,
+            prefetch_factor=4 if workers else None,
+        )
+
+    def read(self, rows: list[Any]) -> Iterator[Any]:
+        """Raw batches for these lists of positions, on the device, in order."""
+        self.sampler.rows = rows
+        for raw in self.loader:
+            yield raw.to(self.device, non_blocking=True)

@@ -1,0 +1,156 @@
+"""The seam between a model and everything else.
+
+A `Learner` is fitted on some ids of a pool and their labels, and gives a `Model`; a model gives evidence: the named
+arrays a strategy asks for (`ncalr.acquire.evidence` lists them), and nothing else.
+
+    model = learner.fit(Job(pool, ids, labels, needs=needs_of("ncal")))
+    picks = ncalr.query("ncal", 100, ids=model.watched, **model.evidence())
+
+Several jobs (seeds, strategies) may be given at once, and a learner that can trains them side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.acquire.evidence import SOURCES
+from ncalr.acquire.registry import resolve
+from ncalr.data.pool import Pool, positions_of
+from ncalr.errors import BadInput
+
+EVIDENCE = frozenset(
+    {
+        "features",
+        "logits",
+        "probs",
+        "checkpoint_predictions",
+        "sampled_probs",
+        "enhanced",
+        "labelled_features",
+        "labelled_logits",
+        "labelled_probs",
+        "labelled_enhanced",
+        "labels",
+    }
+)
+"""What a learner can be asked for."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: which ids of the pool, with which labels, and what will be asked of the model."""
+
+    pool: Pool
+    ids: Any
+    labels: Any
+    classes: int = 0  # 0: as many as the largest label says
+    seed: int = 0
+    round: int = 0
+    needs: frozenset[str] = frozenset()  # names of EVIDENCE; see `needs_of`
+    watch: Any = None  # ids to give evidence about; all that are not labelled, if None
+    folder: Path | None = None  # where to keep checkpoints, so that a killed training goes on
+
+    def checked(self) -> Task:
+        """The job with ids as positions, after looking at everything once."""
+        positions = positions_of(self.pool, self.ids)
+        labels = np.asarray(self.labels)
+        if not len(positions):
+            raise BadInput("the labelled set is empty; label a few items first (strategy random needs no model)")
+        if labels.shape != positions.shape or labels.dtype.kind not in "iu":
+            raise BadInput(f"{len(positions)} ids need as many whole-number labels, got {labels.dtype} {labels.shape}")
+        classes = self.classes or int(labels.max()) + 1
+        if labels.min() < 0 or labels.max() >= classes:
+            raise BadInput(f"labels must lie in 0..{classes - 1}, got {labels.min()}..{labels.max()}")
+        if classes < 2 or len(np.unique(labels)) < 2:
+            raise BadInput(
+                f"all {len(labels)} labels are class {labels[0]}: a classifier needs two classes; label more items, "
+                "or pick the next ones with a strategy that needs no model (random, typiclust, probcover)"
+            )
+        strangers = self.needs - EVIDENCE
+        if strangers:
+            raise BadInput(f"no learner gives {', '.join(sorted(strangers))}; it can give {', '.join(sorted(EVIDENCE))}")
+        if self.watch is None:
+            open_ = np.ones(len(self.pool), bool)
+            open_[positions] = False
+            watch = np.flatnonzero(open_)
+        else:
+            watch = positions_of(self.pool, self.watch)
+        return Task(self, positions, labels.astype(np.int64), classes, watch)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job that was checked: positions in the pool instead of ids."""
+
+    job: Job
+    positions: npt.NDArray[np.intp]
+    labels: npt.NDArray[np.int64]
+    classes: int
+    watch: npt.NDArray[np.intp]
+
+
+@dataclass
+class Record:
+    """What happened in a training: plain data, ready for JSON."""
+
+    history: list[dict[str, float]] = field(default_factory=list)  # one entry a check: epoch, accuracy, nc1, ...
+    rule: str = ""  # what began the terminal phase: accuracy, plateau or fallback
+    began: int = 0  # after which epoch
+    checkpoints: list[int] = field(default_factory=list)  # the epochs of the window
+    epochs: int = 0
+    images: int = 0  # seen in training
+    seconds: float = 0.0
+    flipping: float = float("nan")  # share of the watched items with FF above 0
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+class Model(Protocol):
+    """A fitted model."""
+
+    record: Record
+    watched: Any  # the ids its evidence is about, in order
+
+    def evidence(self) -> dict[str, Any]:
+        """What the job's needs named, about the watched ids and the labelled ones, ready for `ncalr.query`."""
+
+    def predict(self, pool: Pool, ids: Any = None) -> Any:
+        """Outputs (n, c) for items of a pool: logits, or probabilities where the model knows no logits."""
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model: safetensors and JSON, no pickle."""
+
+
+class Learner(Protocol):
+    """Something that learns."""
+
+    def fit(self, job: Job) -> Model:
+        """Train on one job."""
+
+    def fit_all(self, jobs: Sequence[Job]) -> list[Model]:
+        """Train on several jobs, side by side where the learner can."""
+
+
+def needs_of(*strategies: Any) -> frozenset[str]:
+    """The evidence that these strategies need from a learner.
+
+    >>> sorted(needs_of("margin"))
+    ['logits']
+    """
+    wanted: set[str] = set()
+    for strategy in strategies:
+        plan = resolve(strategy, {})
+        for name in plan.needs | plan.wants:
+            ways = SOURCES.get(name, ((name,),))
+            best = next((way for way in ways if set(way) <= EVIDENCE), ())
+            wanted.update(best)
+    return frozenset(wanted)

@@ -1,0 +1,88 @@
+"""Networks by name.
+
+| name                                | for                                                            |
+|-------------------------------------|----------------------------------------------------------------|
+| `resnet8`                           | tiny images (8 to 28 pixels), 78k parameters                   |
+| `resnet18`, `resnet34`, `resnet50`  | images; `stem=cifar` (up to 64 pixels) or `stem=imagenet`      |
+| `wide_resnet`                       | images; `depth=28, widen=10` as its authors have it            |
+| `mlp`, `linear`                     | vectors                                                        |
+| `timm:NAME`, `hf:NAME`              | with the extras timm and hf; `pretrained=true`, `frozen=true`  |
+
+Options go in brackets: `"resnet18(stem=imagenet)"`. Without a stem, images above 64 pixels get the ImageNet one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from ncalr.acquire.spec import parse
+from ncalr.errors import BadInput, unknown
+from ncalr.learn.nets.resnet import Basic, Bottleneck, ResNet, Wide
+from ncalr.learn.nets.vectors import MLP, linear
+
+Factory = Callable[..., nn.Module]
+
+
+def _resnet(block: Any, blocks: tuple[int, ...], widths: tuple[int, ...] = (64, 128, 256, 512)) -> Factory:
+    def make(classes: int, shape: tuple[int, ...], *, stem: str = "", dropout: float = 0.0) -> nn.Module:
+        height, _, channels = _image(shape)
+        stem = stem or ("imagenet" if height > 64 else "cifar")
+        if stem not in ("cifar", "imagenet"):
+            raise unknown("stem", stem, ("cifar", "imagenet"))
+        return ResNet(classes, channels, block=block, blocks=blocks, widths=widths, stem=stem, dropout=dropout)
+
+    return make
+
+
+def _wide_resnet(
+    classes: int, shape: tuple[int, ...], *, depth: int = 28, widen: int = 10, dropout: float = 0.0
+) -> nn.Module:
+    if depth < 10 or (depth - 4) % 6:
+        raise BadInput(f"a wide residual network has 6n + 4 layers (10, 16, 22, 28, 40), got depth={depth}")
+    blocks, widths = ((depth - 4) // 6,) * 3, (16 * widen, 32 * widen, 64 * widen)
+    return ResNet(classes, _image(shape)[2], block=Wide, blocks=blocks, widths=widths, dropout=dropout)
+
+
+def _mlp(classes: int, shape: tuple[int, ...], *, widths: Any = (512, 256), dropout: float = 0.0) -> nn.Module:
+    return MLP(classes, _vector(shape), tuple(widths) if isinstance(widths, list | tuple) else (widths,), dropout)
+
+
+def _linear(classes: int, shape: tuple[int, ...]) -> nn.Module:
+    return linear(classes, _vector(shape))
+
+
+NETS: dict[str, Factory] = {
+    "resnet8": _resnet(Basic, (1, 1, 1), (16, 32, 64)),
+    "resnet18": _resnet(Basic, (2, 2, 2, 2)),
+    "resnet34": _resnet(Basic, (3, 4, 6, 3)),
+    "resnet50": _resnet(Bottleneck, (3, 4, 6, 3)),
+    "wide_resnet": _wide_resnet,
+    "mlp": _mlp,
+    "linear": _linear,
+}
+
+
+def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> nn.Module:
+    """The network of this name for items of this shape, freshly initialised from torch's random numbers."""
+    spec = parse(name)
+    if spec.name not in NETS:
+        raise unknown("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
+    try:
+        return NETS[spec.name](classes, shape, **{**spec.options, **options})
+    except TypeError as error:
+        raise BadInput(f"network {spec.name!r}: {error}") from None
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise BadInput(f"this network takes images (height, width, channels), the pool has items of shape {shape}")
+    return shape[0], shape[1], shape[2]
+
+
+def _vector(shape: tuple[int, ...]) -> int:
+    if len(shape) != 1:
+        raise BadInput(f"this network takes vectors (d,), the pool has items of shape {shape}; try 'resnet18'")
+    return shape[0]

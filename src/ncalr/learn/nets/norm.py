@@ -1,0 +1,50 @@
+"""Batch normalisation with what follows it: an optional residual, then an optional ReLU.
+
+The three are one pass over the activations on a GPU (`ncalr.kernels.triton_norm`), where a training of small images
+is bound by memory, and three plain operations elsewhere. Parameters and buffers are those of `nn.BatchNorm2d`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class NormAct(nn.BatchNorm2d):
+    """relu(normalise(x) + residual), each of the two optional."""
+
+    def __init__(self, channels: int, relu: bool = True) -> None:
+        super().__init__(channels)
+        self.relu = relu
+
+    def forward(self, x: Any, residual: Any = None) -> Any:  # type: ignore[override]
+        """As the class says."""
+        slopes = torch.is_grad_enabled() and not self.training  # as for SISOM: the fused pass has none there
+        wide = x.is_cuda and x.dtype == torch.bfloat16 and x.shape[1] % 64 == 0
+        if wide and not slopes and not self.is_traced() and _fused():
+            from ncalr.kernels import triton_norm
+
+            return triton_norm.norm_act(x, residual, self)
+        mean, var = self.running_mean, self.running_var
+        x = F.batch_norm(x, mean, var, self.weight, self.bias, self.training, self.momentum or 0.1, self.eps)
+        if residual is not None:
+            x = x + residual
+        return F.relu(x, inplace=True) if self.relu else x
+
+    @staticmethod
+    def is_traced() -> bool:
+        """Whether torch.compile looks on: it makes its own fusion."""
+        return bool(torch.compiler.is_compiling())
+
+
+@cache
+def _fused() -> bool:
+    try:
+        from ncalr.kernels import triton_norm  # noqa: F401
+    except ImportError:
+        return False
+    return True

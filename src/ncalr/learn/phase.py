@@ -1,0 +1,100 @@
+"""The terminal phase: when it begins, and which epochs are its checkpoints.
+
+Checks look at the labelled set in evaluation mode, without augmentation. The phase begins, by the first of
+
+    accuracy   training accuracy at least `accuracy` (0.99; Papyan et al. 2020 take 0.999), three checks in a row
+    plateau    accuracy within 0.005 of its best over the last ten epochs, log of tr(Sigma_W) / tr(Sigma_B) falling by
+               less than 5 % over them, nearest-mean predictions agreeing on 99 %: three checks in a row; for noisy
+               labels and strong augmentation, where the accuracy rule never fires
+    fallback   the share `fallback` of the training, or the last epoch from which the window can still be filled
+
+and never before the share `opens`. From there the window's checkpoints are spread evenly over what is left, one an
+epoch where the training stops by itself (`stop`). The last checkpoint is the last epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ncalr.learn.recipe import Recipe
+
+IN_A_ROW = 3
+LOOK_BACK = 10
+
+
+@dataclass(frozen=True)
+class Check:
+    """The labelled set after an epoch."""
+
+    epoch: int
+    accuracy: float
+    quotient: float  # tr(Sigma_W) / tr(Sigma_B)
+    agreement: float  # share of predictions that are the class of the nearest mean
+
+
+@dataclass
+class Phase:
+    """Which epochs to check, when the window opened, which epochs are checkpoints."""
+
+    recipe: Recipe
+    checks: list[Check] = field(default_factory=list)
+    rule: str = ""
+    began: int = 0
+    window: tuple[int, ...] = ()
+
+    @property
+    def earliest(self) -> int:
+        """The first epoch after which the window may open."""
+        return min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest)
+
+    @property
+    def latest(self) -> int:
+        """The epoch after which it opens in any case."""
+        recipe = self.recipe
+        return max(min(math.ceil(recipe.fallback * recipe.epochs), recipe.epochs - recipe.checkpoints + 1), 1)
+
+    @property
+    def last(self) -> int:
+        """The last epoch of the training, as far as it is known."""
+        return self.window[-1] if self.window else self.recipe.epochs
+
+    def wants_check(self, epoch: int) -> bool:
+        """Whether to look at the labelled set after this epoch: sparsely at first, often where the phase may begin."""
+        if self.window:
+            return epoch in self.window
+        before = max(self.earliest - IN_A_ROW + 1, 1)
+        sparse = max(self.recipe.epochs // 10, 1)
+        dense = max((self.latest - self.earliest) // 6, 1)
+        return epoch == self.latest or (epoch >= before and (epoch - before) % dense == 0) or epoch % sparse == 0
+
+    def add(self, check: Check) -> None:
+        """Take a check in; this may open the window."""
+        self.checks.append(check)
+        if self.window or check.epoch < self.earliest:
+            return
+        recent = self.checks[-IN_A_ROW:]
+        if len(recent) == IN_A_ROW and all(c.accuracy >= self.recipe.accuracy for c in recent):
+            self._open("accuracy", check.epoch)
+        elif len(recent) == IN_A_ROW and all(self._is_flat(c) for c in recent):
+            self._open("plateau", check.epoch)
+        elif check.epoch >= self.latest:
+            self._open("fallback", check.epoch)
+
+    def _is_flat(self, check: Check) -> bool:
+        past = [c for c in self.checks if check.epoch - LOOK_BACK <= c.epoch <= check.epoch]
+        if past[0].epoch > check.epoch - LOOK_BACK // 2 or check.agreement < 0.99:
+            return False
+        if check.accuracy < max(c.accuracy for c in past) - 0.005:
+            return False
+        first, now = past[0].quotient, check.quotient
+        return not (first > 0 and now > 0) or math.log(now / first) > -0.05 * max(abs(math.log(first)), 1e-9)
+
+    def _open(self, rule: str, epoch: int) -> None:
+        self.rule, self.began = rule, epoch
+        count, last = self.recipe.checkpoints, self.recipe.epochs
+        if self.recipe.stop:
+            self.window = tuple(range(epoch, epoch + count))
+        else:
+            stride = max((last - epoch) // (count - 1), 1)
+            self.window = tuple(last - stride * back for back in reversed(range(count)))

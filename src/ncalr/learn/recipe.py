@@ -1,0 +1,106 @@
+"""How to train: every value visible, chosen by name, changed by keyword.
+
+    recipe("strong")                                the strong baseline: nobody can call it weak
+    recipe("strong", epochs=200, schedule="cosine")
+    recipe("strong(epochs=50)")                     the same as text, for command lines and experiment files
+
+**The schedule and the checkpoint window belong together.** FF counts how often a prediction flips over the window;
+where the learning rate has decayed to nothing, nothing flips and FF says nothing. The default schedule therefore
+goes down in two steps (to a tenth at 60 % of the training, to a hundredth at 85 %), and the window lies behind the
+first of them: where the network fits its labels and still moves. The record of a training says in what share of the
+pool FF is above 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ncalr.acquire.spec import parse
+from ncalr.errors import BadInput, unknown
+
+SCHEDULES = ("constant", "step", "cosine")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to train a network, and where its checkpoint window lies."""
+
+    epochs: int = 100
+    batch: int = 128
+    rate: float = 0.1  # learning rate at the start
+    momentum: float = 0.9
+    nesterov: bool = True
+    decay: float = 5e-4  # weight decay
+    schedule: str = "step"  # constant, step (at 60 % to rate * drop, at 85 % to rate * drop^2) or cosine (to 0)
+    drop: float = 0.1
+    warm_up: float = 0.0  # share of the training over which the rate rises from 0
+    crop: int = 4  # pixels of zeros around an image before it is cropped at random; 0: no crop
+    flip: bool = True  # mirror half of the images
+    smoothing: float = 0.0  # label smoothing
+    mixup: float = 0.0  # parameter of the Beta distribution; 0: none
+    balanced: bool = False  # every class equally often, for long tails
+    dropout: float = 0.0  # before the last layer; Monte-Carlo dropout needs it above 0
+    checkpoints: int = 10  # how many the window holds at least
+    opens: float = 0.5  # share of the training before which the window never opens
+    fallback: float = 0.65  # share of the training at which it opens whatever the collapse measures say
+    accuracy: float = 0.99  # training accuracy that begins the terminal phase
+    stop: bool = False  # end the training once the window is full, at one checkpoint an epoch
+
+    def __post_init__(self) -> None:
+        whole = {"epochs": 1, "batch": 2, "crop": 0, "checkpoints": 2}
+        for name, least in whole.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+        shares = ("opens", "fallback", "accuracy", "warm_up", "smoothing", "dropout", "momentum", "drop")
+        for name in shares:
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadInput(f"{name} must lie in 0..1, got {getattr(self, name)!r}")
+        if not self.rate > 0 or not math.isfinite(self.rate):
+            raise BadInput(f"rate must be a positive number, got {self.rate!r}")
+        if self.decay < 0 or self.mixup < 0:
+            raise BadInput(f"decay and mixup must not be negative, got {self.decay!r} and {self.mixup!r}")
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", str(self.schedule), SCHEDULES)
+        if self.checkpoints > self.epochs:
+            raise BadInput(
+                f"{self.checkpoints} checkpoints need as many epochs, got epochs={self.epochs}; "
+                "train longer or ask for fewer checkpoints"
+            )
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when this share of the training is done."""
+        if self.warm_up and done < self.warm_up:
+            return self.rate * done / self.warm_up
+        if self.schedule == "cosine":
+            left = (done - self.warm_up) / max(1 - self.warm_up, 1e-9)
+            return self.rate * 0.5 * (1 + math.cos(math.pi * min(left, 1.0)))
+        if self.schedule == "step":
+            return self.rate * (self.drop**2 if done >= 0.85 else self.drop if done >= 0.6 else 1.0)
+        return self.rate
+
+
+RECIPES = {
+    "strong": Recipe(),
+    "paper": Recipe(rate=0.025, decay=3e-4, crop=0, batch=100, schedule="cosine", nesterov=False),
+    "digits": Recipe(epochs=40, batch=32, rate=0.1, crop=1, flip=False, opens=0.3, fallback=0.6, accuracy=0.999),
+    "head": Recipe(epochs=50, batch=64, rate=0.05, crop=0, flip=False, decay=1e-4),
+}
+"""Named recipes. `paper` is a bracket: the paper does not print its own (docs/learning.md says on what evidence)."""
+
+
+def recipe(name: str | Recipe = "strong", **changes: Any) -> Recipe:
+    """A recipe by name, as text such as `"strong(epochs=50)"`, or as it is; with some values changed."""
+    if not isinstance(name, Recipe):
+        spec = parse(name)
+        if spec.name not in RECIPES:
+            raise unknown("recipe", spec.name, RECIPES)
+        changes = {**spec.options, **changes}
+        name = RECIPES[spec.name]
+    known = {field.name for field in fields(Recipe)}
+    for key in changes:
+        if key not in known:
+            raise unknown("recipe value", key, known)
+    return replace(name, **changes)

@@ -1,0 +1,334 @@
+"""One network with everything a training step touches, at fixed addresses.
+
+A step is: gather the batch by its positions, move and mirror, forward, loss, backward, optimiser. Which batch, which
+learning rate and how far the images move stand in tables on the device, filled once an epoch, and the step reads its
+own place in them from a counter there; so a step needs nothing from the host, and on a GPU all of it is one CUDA graph
+that is captured once and replayed for epoch after epoch and job after job. The host never waits inside an epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ncalr.errors import BadInput, NcalrError
+from ncalr.learn.feeds import OnDevice, Streamed, cut
+from ncalr.learn.recipe import Recipe
+from ncalr.learn.tap import Tap
+
+NEVER = 2**62
+SMALLEST_CHUNK = 8
+
+
+class TrainingFailed(NcalrError):
+    """A training that cannot go on: where it stopped and what to try."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a slot is made for: two jobs of the same build can use the same slot one after the other."""
+
+    make: Callable[[], nn.Module]
+    recipe: Recipe
+    device: torch.device
+    batch: int
+    layer: str = ""
+    half: bool = False  # bfloat16 where torch's autocast finds it safe
+    graphs: bool = False
+    compiled: bool = False
+
+
+class Slot:
+    """A network, its optimiser, its tables and, on a GPU, its stream and its graph."""
+
+    def __init__(self, build: Build, feed: OnDevice | Streamed) -> None:
+        self.build, self.feed, self.recipe = build, feed, build.recipe
+        device = build.device
+        self.cuda = device.type == "cuda"
+        self.stream = torch.cuda.Stream(device) if self.cuda else None
+        self.net = self._fresh(0)
+        for module in self.net.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = build.recipe.dropout or module.p
+        self.tap = Tap(self.net, build.layer)
+        self.model = torch.compile(self.net) if build.compiled else self.net
+        self.dtype = torch.bfloat16 if build.half else torch.float32
+        self.chunk = 2048 if self.cuda else 256
+        recipe = build.recipe
+        self.rate = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
+        self.optimiser = torch.optim.SGD(
+            [p for p in self.net.parameters() if p.requires_grad],
+            lr=self.rate,
+            momentum=recipe.momentum,
+            nesterov=recipe.nesterov and recipe.momentum > 0,
+            weight_decay=recipe.decay,
+            fused=self.cuda,
+            foreach=not self.cuda,
+        )
+        self.generator = torch.Generator(device)
+        self.row = torch.zeros(1, dtype=torch.int64, device=device)
+        self.done = torch.zeros(1, dtype=torch.int64, device=device)
+        self.bad = torch.full((1,), NEVER, dtype=torch.int64, device=device)
+        self.graph: Any = None
+        self.steps = 0
+        self.raw: Any = None
+        if feed.streamed:
+            shape = (build.batch, *feed.pool.shape)  # type: ignore[union-attr]
+            kind = torch.uint8 if feed.normalise.images else torch.float32
+            self.raw = torch.zeros(shape, dtype=kind, device=device)
+        self._tables(1)
+
+    # -- a job ------------------------------------------------------------------------------------------------
+
+    def start(self, seed: int, positions: Any, labels: Any, classes: int, state: Any = None) -> None:
+        """Make ready for a job: fresh weights (or a state to start from), an optimiser at rest, tables large enough."""
+        device, batch = self.build.device, self.build.batch
+        self.steps = math.ceil(len(positions) / batch)
+        if self.steps > len(self.order):
+            self._tables(max(self.steps, 2 * len(self.order)))
+        if self.build.graphs and self.graph is None:
+            self._capture()
+        self.seed = seed
+        self.positions = torch.as_tensor(positions, device=device)
+        self.labels = torch.as_tensor(labels, device=device)
+        counts = torch.bincount(self.labels, minlength=classes).clamp_min(1)
+        self.weights = 1.0 / counts[self.labels] if self.recipe.balanced else None
+        total = self.steps * self.recipe.epochs
+        rates = [self.recipe.rate_at(step / total) for step in range(total)]
+        with self.on():
+            self.load(self._fresh(seed).state_dict() if state is None else state)
+            self.rest()
+            if self.cuda:
+                self.rates[:total] = torch.tensor(rates, device=device)
+            else:
+                self.rates = rates
+            self.row.zero_()
+            self.done.zero_()
+            self.bad.fill_(NEVER)
+
+    def begin(self, epoch: int) -> None:
+        """Draw the batches of an epoch (1, 2, ...). They depend on the seed and the epoch alone."""
+        batch, crop = self.build.batch, self.recipe.crop
+        m, room = len(self.positions), self.steps * self.build.batch
+        device, generator = self.build.device, self.generator
+        generator.manual_seed(number(self.seed, epoch))
+        with self.on():
+            if self.weights is not None:
+                chosen = torch.multinomial(self.weights, room, replacement=True, generator=generator)
+            else:
+                draws = [torch.randperm(m, generator=generator, device=device) for _ in range(math.ceil(room / m))]
+                chosen = torch.cat(draws)[:room]
+            self.order[: self.steps] = self.positions[chosen].view(self.steps, batch)
+            self.target[: self.steps] = self.labels[chosen].view(self.steps, batch)
+            if self.moves:
+                spots = torch.randint(-crop, crop + 1, (self.steps, batch, 2), generator=generator, device=device)
+                self.shift[: self.steps] = spots
+                flips = torch.rand((self.steps, batch), generator=generator, device=device) < 0.5
+                self.mirror[: self.steps] = flips & self.recipe.flip
+            self.row.zero_()
+            self.done.fill_((epoch - 1) * self.steps)
+        if self.recipe.mixup:
+            drawn = np.random.default_rng(number(self.seed, epoch, 1)).beta(
+                self.recipe.mixup, self.recipe.mixup, self.steps
+            )
+            with self.on():
+                self.lam[: self.steps] = torch.tensor(drawn, dtype=torch.float32, device=device)
+        if isinstance(self.feed, Streamed):
+            self.incoming = self.feed.read(list(self.order[: self.steps].cpu().numpy()))
+
+    def step(self, place: int, epoch: int) -> None:
+        """One step of the epoch that began."""
+        with self.on():
+            if self.raw is not None:
+                self.raw.copy_(next(self.incoming), non_blocking=True)
+            if self.graph is not None:
+                self.graph.replay()
+                return
+            if not self.cuda:
+                self.rate = self.rates[(epoch - 1) * self.steps + place]
+                self.optimiser.param_groups[0]["lr"] = self.rate
+            self._step()
+
+    def mark(self) -> Any:
+        """An event after all that was asked of the device so far; None on the CPU, which has always done it."""
+        if not self.cuda:
+            return None
+        event = torch.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def check_loss(self, bad: int, epoch: int) -> None:
+        """Raise if the loss was not finite at some step."""
+        if bad == NEVER:
+            return
+        total = self.steps * self.recipe.epochs
+        raise TrainingFailed(
+            f"the loss was not finite at step {bad + 1} of {total} (epoch {bad // max(self.steps, 1) + 1}, noticed after "
+            f"epoch {epoch}), at a learning rate of {self.recipe.rate_at(bad / total):.3g}; try a lower rate, for "
+            f"instance rate={self.recipe.rate / 10:g}, a warm-up (warm_up=0.05), or look for broken items in the pool"
+        )
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def sweep(self, feed: OnDevice | Streamed, positions: Any, forward: Any = None) -> Iterator[tuple[slice, Any]]:
+        """Evaluate items chunk by chunk: where they stand, and what `forward(x)` gives (features and logits)."""
+        forward = forward or self.look
+        positions = np.asarray(positions)
+        start = 0
+        while start < len(positions):
+            chunk = self.chunk
+            rows = [positions[at : at + chunk] for at in range(start, len(positions), chunk)]
+            with self.on():
+                incoming = iter(feed.read(rows))
+            while start < len(positions):
+                try:
+                    with self.on():
+                        raw = next(incoming)
+                        result = forward(feed.normalise(raw, self.dtype))
+                except torch.OutOfMemoryError:
+                    if chunk <= SMALLEST_CHUNK:
+                        raise TrainingFailed(
+                            f"not enough memory on {self.build.device} to evaluate {chunk} items at once; use a "
+                            "smaller network, smaller items, or another device"
+                        ) from None
+                    torch.cuda.empty_cache()
+                    self.chunk = chunk // 2
+                    break
+                yield slice(start, start + len(raw)), result
+                start += len(raw)
+
+    def look(self, x: Any) -> tuple[Any, Any]:
+        """Features and logits in evaluation mode."""
+        self.net.eval()
+        try:
+            with torch.no_grad(), self.autocast():
+                return self.tap(self.net, x)
+        finally:
+            self.net.train()
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Half precision where it is safe, if the build asks for it."""
+        return torch.autocast(self.build.device.type, torch.bfloat16) if self.build.half else nullcontext()
+
+    def on(self) -> AbstractContextManager[Any]:
+        """This slot's stream."""
+        return torch.cuda.stream(self.stream) if self.cuda else nullcontext()
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """A copy of the weights and running statistics."""
+        with self.on():
+            return {name: value.detach().clone() for name, value in self.net.state_dict().items()}
+
+    def load(self, state: Any) -> None:
+        """Take weights and running statistics over, in place."""
+        with torch.no_grad():
+            for name, value in self.net.state_dict().items():
+                value.copy_(state[name])
+
+    def momenta(self) -> list[Any]:
+        """The optimiser's momentum buffers, one a parameter."""
+        found = []
+        for group in self.optimiser.param_groups:
+            for parameter in group["params"]:
+                own = self.optimiser.state[parameter]
+                if own.get("momentum_buffer") is None:
+                    own["momentum_buffer"] = torch.zeros_like(parameter)
+                found.append(own["momentum_buffer"])
+        return found
+
+    def rest(self) -> None:
+        """Momentum back to nothing."""
+        for momentum in self.momenta():
+            momentum.zero_()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def moves(self) -> bool:
+        """Whether images are moved or mirrored."""
+        return bool(self.feed.normalise.images and (self.recipe.crop or self.recipe.flip))
+
+    def _fresh(self, seed: int) -> nn.Module:
+        device = self.build.device
+        with torch.random.fork_rng(devices=[device] if self.cuda else []), torch.device(device):
+            torch.manual_seed(number(seed))
+            net = self.build.make()
+        net = net.to(device=device, memory_format=torch.channels_last)
+        return net.train()
+
+    def _tables(self, rows: int) -> None:
+        """Tables for epochs of so many steps. A graph knows their addresses, so it has to be captured anew."""
+        device, batch = self.build.device, self.build.batch
+        self.order = torch.zeros((rows, batch), dtype=torch.int64, device=device)
+        self.target = torch.zeros((rows, batch), dtype=torch.int64, device=device)
+        self.shift = torch.zeros((rows, batch, 2), dtype=torch.int64, device=device)
+        self.mirror = torch.zeros((rows, batch), dtype=torch.bool, device=device)
+        self.lam = torch.ones(rows, device=device)
+        self.rates: Any = torch.zeros(rows * self.recipe.epochs, device=device)
+        self.graph = None
+
+    def _step(self) -> None:
+        at = self.order.index_select(0, self.row)[0]
+        y = self.target.index_select(0, self.row)[0]
+        items, rows = (self.feed.items, at) if self.raw is None else (self.raw, torch.arange(len(at), device=at.device))
+        if self.moves:
+            shift, mirror = self.shift.index_select(0, self.row)[0], self.mirror.index_select(0, self.row)[0]
+            raw = cut(items, rows, shift, mirror)
+        else:
+            raw = items[rows]
+        x = self.feed.normalise(raw, self.dtype)
+        if self.recipe.mixup:
+            lam = self.lam.index_select(0, self.row)[0]
+            x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
+        with self.autocast():
+            logits = self.model(x).float()
+        loss = F.cross_entropy(logits, y, label_smoothing=self.recipe.smoothing)
+        if self.recipe.mixup:
+            other = F.cross_entropy(logits, y.flip(0), label_smoothing=self.recipe.smoothing)
+            loss = lam * loss + (1 - lam) * other
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        if self.cuda:
+            self.rate.copy_(self.rates.index_select(0, self.done)[0])
+        self.optimiser.step()
+        with torch.no_grad():
+            self.bad.copy_(torch.minimum(self.bad, torch.where(torch.isfinite(loss.detach()), NEVER, self.done)))
+            self.row += 1
+            self.done += 1
+
+    def _capture(self) -> None:
+        """Run the step a few times (libraries choose their algorithms), then record it as a graph."""
+        torch.cuda.synchronize(self.build.device)
+        try:
+            with self.on(), torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
+                for _ in range(3):
+                    self.row.zero_()
+                    self.done.zero_()
+                    self._step()
+                self.stream.synchronize()  # type: ignore[union-attr]
+                self.row.zero_()
+                self.optimiser.zero_grad(set_to_none=True)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=self.stream):
+                    self._step()
+        except torch.OutOfMemoryError:
+            raise BadInput(
+                f"a batch of {self.build.batch} does not fit the memory of {self.build.device}; try batch="
+                f"{max(self.build.batch // 2, 2)}, fewer runs side by side (together=1) or a smaller network"
+            ) from None
+        self.graph = graph
+
+
+def number(*parts: int) -> int:
+    """One random number from several whole numbers."""
+    return int(np.random.SeedSequence([abs(int(part)) for part in parts]).generate_state(1, np.uint64)[0] >> 1)
