@@ -22,7 +22,7 @@ A pool that does not fit is given in pieces, in any order:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,30 @@ class Recorder:
     def aum(self, labels: Any) -> npt.NDArray[np.float64]:
         """See `ncalr.dynamics.aum`."""
         return scores.aum(self.checkpoint_logits(), labels)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything recorded, as arrays to be stored; `restore` takes them back."""
+        self._ready(0)
+        arrays = {"checkpoints": np.array(self.checkpoints), "last": self._last, "count": self._count}
+        if self._predictions:
+            arrays["predictions"] = np.stack(self._predictions)
+        if self._logits:
+            arrays["logits"] = np.stack(self._logits)
+        if self._probs is not None:
+            arrays["probs"] = self._probs
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what another recorder of the same items, classes and keep gave as its `state`."""
+        last = arrays["last"]
+        if last.shape != (self.items,) or last.dtype != self._label or ("probs" in arrays) != (self._probs is not None):
+            raise BadInput(f"this state belongs to a recorder of other items, classes or keep ({last.shape[0]} items)")
+        self.checkpoints = int(arrays["checkpoints"])
+        self._last, self._count = np.array(last), np.array(arrays["count"])
+        self._predictions = [np.array(row) for row in arrays.get("predictions", ())]
+        self._logits = [np.array(row) for row in arrays.get("logits", ())]
+        if self._probs is not None:
+            self._probs = np.array(arrays["probs"])
 
     def _start(self) -> None:
         if self._keeps_predictions:

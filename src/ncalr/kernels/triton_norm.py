@@ -153,9 +153,7 @@ def _back_sums(
 
 
 @triton.jit
-def _back_finish(
-    partial, weight, state, out, m, c: tl.constexpr, splits, room: tl.constexpr, width: tl.constexpr
-):
+def _back_finish(partial, weight, state, out, m, c: tl.constexpr, splits, room: tl.constexpr, width: tl.constexpr):
     """out: d weight, d bias, then what the last pass needs: gain, mean slope, mean product."""
     channel = tl.program_id(0) * width + tl.arange(0, width)
     split = tl.arange(0, room)

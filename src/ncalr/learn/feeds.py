@@ -8,6 +8,7 @@ is known before any label is.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,27 @@ SAMPLE = 8192
 class Normaliser:
     """From raw items to what a network reads: (n, c, h, w) in channels-last order, or (n, d)."""
 
-    def __init__(self, pool: Pool, device: torch.device) -> None:
+    def __init__(self, images: bool, mean: Any, deviation: Any, device: torch.device) -> None:
+        self.images = images
+        self.mean = torch.as_tensor(mean, dtype=torch.float32, device=device)
+        self.scale = 1 / torch.as_tensor(deviation, dtype=torch.float32, device=device)
+
+    @classmethod
+    def of(cls, pool: Pool, device: torch.device) -> Normaliser:
+        """From the pool's own mean and deviation: of each channel for images, of all dimensions for vectors."""
         rows = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
         sample = pool.read(rows)
-        self.images = len(pool.shape) == 3
-        axes = tuple(range(sample.ndim - 1)) if self.images else (0,)
-        mean = sample.mean(axis=axes, dtype=np.float64)
-        deviation = sample.std(axis=axes, dtype=np.float64)
-        deviation = np.where(deviation > 1e-6 * max(float(deviation.max()), 1e-30), deviation, 1.0)
-        if not self.images:  # one scale for all dimensions: embeddings keep their shape
-            deviation = np.full_like(deviation, float(np.sqrt((deviation**2).mean())) or 1.0)
-        self.mean = torch.as_tensor(mean, dtype=torch.float32, device=device)
-        self.scale = torch.as_tensor(1 / deviation, dtype=torch.float32, device=device)
+        images = len(pool.shape) == 3
+        mean = sample.mean(axis=tuple(range(sample.ndim - 1)), dtype=np.float64)
+        if images:
+            deviation = sample.std(axis=(0, 1, 2), dtype=np.float64)
+        else:  # one scale for all dimensions: embeddings keep their shape
+            deviation = np.full_like(mean, float((sample - mean).std(dtype=np.float64)))
+        return cls(images, mean, np.where(deviation > 0, deviation, 1.0), device)
+
+    def scales(self) -> dict[str, list[float]]:
+        """Plain numbers; see `rescaled`."""
+        return {"mean": self.mean.tolist(), "deviation": (1 / self.scale).tolist()}
 
     def __call__(self, raw: Any, dtype: Any) -> Any:
         """Normalised, in this precision."""
@@ -63,12 +73,23 @@ class OnDevice:
         if not items.flags.writeable:
             items = np.array(items)  # torch cannot share memory that may not be written
         self.items = torch.from_numpy(np.ascontiguousarray(items)).to(device)
-        self.normalise = Normaliser(pool, device)
+        self.normalise = Normaliser.of(pool, device)
 
     def read(self, rows: list[Any]) -> Iterator[Any]:
         """Raw batches for these lists of positions, on the device, in order."""
         for part in rows:
             yield self.items[torch.as_tensor(part, device=self.items.device)]
+
+
+Feed = Any  # OnDevice or Streamed
+
+
+def rescaled(feed: Feed, scales: dict[str, list[float]]) -> Feed:
+    """The same items with the scales of another pool: a model must see test images as it saw its own."""
+    other = copy(feed)
+    device = feed.normalise.mean.device
+    other.normalise = Normaliser(feed.normalise.images, scales["mean"], scales["deviation"], device)
+    return other
 
 
 class _Rows(torch.utils.data.Sampler[Any]):
@@ -99,7 +120,7 @@ class Streamed:
 
     def __init__(self, pool: Pool, device: torch.device, workers: int) -> None:
         self.pool, self.device = pool, device
-        self.normalise = Normaliser(pool, device)
+        self.normalise = Normaliser.of(pool, device)
         self.sampler = _Rows()
         self.loader = torch.utils.data.DataLoader(
             _Reader(pool),

@@ -74,7 +74,9 @@ class Job:
             )
         strangers = self.needs - EVIDENCE
         if strangers:
-            raise BadInput(f"no learner gives {', '.join(sorted(strangers))}; it can give {', '.join(sorted(EVIDENCE))}")
+            raise BadInput(
+                f"no learner gives {', '.join(sorted(strangers))}; it can give {', '.join(sorted(EVIDENCE))}"
+            )
         if self.watch is None:
             open_ = np.ones(len(self.pool), bool)
             open_[positions] = False

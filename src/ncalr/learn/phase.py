@@ -96,5 +96,4 @@ class Phase:
         if self.recipe.stop:
             self.window = tuple(range(epoch, epoch + count))
         else:
-            stride = max((last - epoch) // (count - 1), 1)
-            self.window = tuple(last - stride * back for back in reversed(range(count)))
+            self.window = tuple(epoch + round(place * (last - epoch) / (count - 1)) for place in range(count))

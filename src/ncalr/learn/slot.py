@@ -78,7 +78,8 @@ class Slot:
         self.done = torch.zeros(1, dtype=torch.int64, device=device)
         self.bad = torch.full((1,), NEVER, dtype=torch.int64, device=device)
         self.graph: Any = None
-        self.steps = 0
+        self.key: Any = None
+        self.seed = self.steps = 0
         self.raw: Any = None
         if feed.streamed:
             shape = (build.batch, *feed.pool.shape)  # type: ignore[union-attr]
@@ -211,6 +212,20 @@ class Slot:
         try:
             with torch.no_grad(), self.autocast():
                 return self.tap(self.net, x)
+        finally:
+            self.net.train()
+
+    def sample(self, x: Any, draws: int) -> Any:
+        """Probabilities (draws, n, c) with dropout active and everything else in evaluation mode."""
+        self.net.eval()
+        for module in self.net.modules():
+            if isinstance(module, nn.Dropout):
+                module.train()
+        try:
+            with torch.random.fork_rng(devices=[self.build.device] if self.cuda else []):
+                torch.manual_seed(number(self.seed, 2))  # the same masks for every chunk
+                with torch.no_grad(), self.autocast():
+                    return torch.stack([self.net(x).float().softmax(1) for _ in range(draws)])
         finally:
             self.net.train()
 

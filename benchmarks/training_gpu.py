@@ -1,0 +1,386 @@
+"""How fast a network trains on one GPU, and how well: ours against a plain PyTorch loop, in one run.
+
+    python3 benchmarks/training_gpu.py speed    --out DIR               images a second: plain loop, ours, pool prediction
+    python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT   full-data and 5,000-label accuracies on CIFAR
+    python3 benchmarks/training_gpu.py table                            the table from results/training_gpu_*.json
+
+ROOT holds cifar10/ and cifar100/ as plain arrays ({train,test}_{images,labels}.npy). Every finished accuracy run is a
+line of JSON at once, and runs that have one are not repeated, so the command can go on in another lease.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+CLASSES, SIZE = 10, 50_000
+FLOPS = 2 * 0.5559e9  # multiply-adds of one forward pass of ResNet-18 at 32 pixels, twice
+
+
+def facts() -> dict[str, Any]:
+    """The machine."""
+    import torch
+
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def rate(call: Any, images: int, seconds: float = 2.0) -> float:
+    """Images a second over at least so many seconds, after three calls to warm up."""
+    import torch
+
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    calls, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in range(5):
+            call()
+        torch.cuda.synchronize()
+        calls += 5
+    return images * calls / (time.perf_counter() - start)
+
+
+class Plain:
+    """The way most code trains: modules as torch has them, one operation after the other."""
+
+    def __init__(self, images: Any, labels: Any, batch: int, half: bool) -> None:
+        import torch
+        from torch import nn
+
+        class Block(nn.Module):
+            def __init__(self, inside: int, width: int, stride: int) -> None:
+                super().__init__()
+                self.inner = nn.Sequential(
+                    nn.Conv2d(inside, width, 3, stride, 1, bias=False),
+                    nn.BatchNorm2d(width),
+                    nn.ReLU(inplace=True),
+                    nn.Conv2d(width, width, 3, 1, 1, bias=False),
+                    nn.BatchNorm2d(width),
+                )
+                self.short = nn.Sequential()
+                if stride > 1 or inside != width:
+                    self.short = nn.Sequential(nn.Conv2d(inside, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+            def forward(self, x: Any) -> Any:
+                return torch.relu(self.inner(x) + self.short(x))
+
+        layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+        inside = 64
+        for width, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
+            layers.append(Block(inside, width, stride))
+            inside = width
+        net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, CLASSES)).cuda()
+        self.net = net.to(memory_format=torch.channels_last) if half else net
+        self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4)
+        self.images, self.labels, self.batch, self.half = images, labels, batch, half
+
+    def step(self) -> None:
+        """One step, augmentation included; the images are on the device already."""
+        import torch
+        from torch.nn import functional as F
+
+        at = torch.randint(0, len(self.images), (self.batch,), device="cuda")
+        x = F.pad(self.images[at].permute(0, 3, 1, 2).float().sub_(120).div_(64), (4, 4, 4, 4))
+        down, across = torch.randint(0, 9, (2,)).tolist()
+        x = x[:, :, down : down + 32, across : across + 32]
+        x = torch.where(torch.rand(self.batch, 1, 1, 1, device="cuda") < 0.5, x, x.flip(3))
+        if self.half:
+            x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.half):
+            loss = F.cross_entropy(self.net(x), self.labels[at])
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+
+
+def norm_errors() -> dict[str, float]:
+    """The fused normalisation against float64, forwards and backwards: the largest relative errors."""
+    import torch
+    from torch.nn import functional as F
+
+    from ncalr.learn.nets.norm import NormAct
+
+    worst: dict[str, float] = {}
+    for shape in ((128, 64, 32, 32), (50, 128, 16, 16), (7, 512, 4, 4)):
+        for with_residual in (False, True):
+            for relu in (True, False):
+                make = lambda s=shape: (  # noqa: E731
+                    torch.randn(s, device="cuda").bfloat16().contiguous(memory_format=torch.channels_last)
+                )
+                x, r, slope = make().requires_grad_(), make().requires_grad_(), make()
+                norm = NormAct(shape[1], relu).cuda()
+                torch.nn.init.uniform_(norm.weight, 0.5, 2)
+                torch.nn.init.normal_(norm.bias)
+                y = norm(x, r if with_residual else None)
+                y.backward(slope)
+                x64, r64 = x.detach().double().requires_grad_(), r.detach().double().requires_grad_()
+                w64, b64 = (p.detach().double().requires_grad_() for p in (norm.weight, norm.bias))
+                mean, var = torch.zeros(shape[1]).double().cuda(), torch.ones(shape[1]).double().cuda()
+                z = F.batch_norm(x64, mean, var, w64, b64, True, 0.1, norm.eps) + (r64 if with_residual else 0)
+                z = torch.relu(z) if relu else z
+                z.backward(slope.double())
+                pairs = {"y": (y, z), "dx": (x.grad, x64.grad), "dw": (norm.weight.grad, w64.grad)}
+                pairs |= {"db": (norm.bias.grad, b64.grad), "mean": (norm.running_mean, mean)}
+                pairs |= {"var": (norm.running_var, var)}
+                if with_residual:
+                    pairs["dr"] = (r.grad, r64.grad)
+                norm.eval()
+                with torch.no_grad():
+                    fixed = F.batch_norm(x64, mean, var, w64, b64, False, 0.1, norm.eps) + (r64 if with_residual else 0)
+                    pairs["eval"] = (norm(x, r if with_residual else None), torch.relu(fixed) if relu else fixed)
+                for name, (ours, reference) in pairs.items():
+                    error = float((ours.double() - reference).norm() / reference.norm())
+                    worst[name] = max(worst.get(name, 0.0), error)
+    return worst
+
+
+def slots(count: int, batch: int, pool: Any, labels: Any, **options: Any) -> list[Any]:
+    """So many slots, started on the whole pool."""
+    from ncalr.learn import TorchLearner
+
+    learner = TorchLearner("resnet18", "strong", batch=batch, progress=False, **options)
+    feed = learner._feed(pool)
+    found = [learner._new_slot(CLASSES, tuple(pool.shape), batch, feed) for _ in range(count)]
+    for number, slot in enumerate(found):
+        slot.start(number, np.arange(len(pool)), labels, CLASSES)
+    return found
+
+
+def interleaved(found: list[Any], seconds: float = 2.0) -> float:
+    """Images a second over all of these slots, their epochs begun as in a training."""
+    import torch
+
+    steps = min(slot.steps for slot in found)
+    state = {"epoch": 0, "place": 0}
+
+    def turn() -> None:
+        if state["place"] == 0:
+            state["epoch"] += 1
+            for slot in found:
+                slot.begin(1 + state["epoch"] % 50)
+        for slot in found:
+            slot.step(state["place"], 1)
+        state["place"] = (state["place"] + 1) % steps
+
+    result = rate(turn, sum(slot.build.batch for slot in found), seconds)
+    torch.cuda.synchronize()
+    return result
+
+
+def speed(out: Path) -> None:
+    """Images a second."""
+    import torch
+
+    from ncalr.data import ArrayPool
+    from ncalr.learn import Job, TorchLearner, needs_of
+
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (SIZE, 32, 32, 3), np.uint8)
+    labels = rng.integers(0, CLASSES, SIZE)
+    pool = ArrayPool(images)
+    result: dict[str, Any] = {"machine": facts(), "norm_errors": norm_errors()}
+    print(result["norm_errors"], flush=True)
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    result["matmul_tflops"] = 2 * 8192**3 * rate(lambda: a @ a, 1, 1.0) / 1e12
+    on_device, targets = torch.from_numpy(images).cuda(), torch.from_numpy(labels).cuda()
+    rows: dict[str, float] = {}
+
+    def note(name: str, value: float) -> None:
+        rows[name] = value
+        print(f"{name}: {value:,.0f} images/s", flush=True)
+
+    torch.backends.cudnn.benchmark = True
+    for batch in (128, 512):
+        note(f"plain loop, float32, batch {batch}", rate(Plain(on_device, targets, batch, False).step, batch))
+        note(f"plain loop, bfloat16, batch {batch}", rate(Plain(on_device, targets, batch, True).step, batch))
+    note("ours, no graph, batch 128", interleaved(slots(1, 128, pool, labels, graphs=False)))
+    for batch, counts in ((128, (1, 2, 4, 6)), (512, (1, 4))):
+        found = slots(max(counts), batch, pool, labels)
+        for count in counts:
+            note(f"ours, {count} runs, batch {batch}", interleaved(found[:count]))
+        if batch == 128:
+            slot = found[0]
+
+            def sweep(chunk: int, slot: Any = slot) -> float:
+                slot.chunk = chunk
+                return rate(lambda: [None for _ in slot.sweep(slot.feed, np.arange(SIZE))], SIZE)
+
+            for chunk in (1024, 2048, 4096, 8192):
+                note(f"pool prediction, chunks of {chunk}", sweep(chunk))
+        del found
+    learner = TorchLearner("resnet18", "strong", epochs=20, progress=False)
+    jobs = [
+        Job(pool, np.arange(10_000), labels[:10_000], CLASSES, seed=seed, needs=needs_of("ncal")) for seed in range(4)
+    ]
+    learner.fit_all([jobs[0]])
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    models = learner.fit_all(jobs)
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - start
+    seen = sum(model.record.images for model in models)
+    watched = sum(len(model.record.checkpoints) * len(model.watched) for model in models)
+    note("a whole fit of four runs: training images", seen / elapsed)
+    result["whole_fit"] = {"seconds": elapsed, "trained": seen, "watched": watched}
+    result["rows"] = rows
+    best = rows["ours, 4 runs, batch 512"]
+    result["share_of_matmul"] = {
+        name: 3 * FLOPS * rows[name] / (result["matmul_tflops"] * 1e12)
+        for name in ("ours, 4 runs, batch 128", "ours, 4 runs, batch 512", "plain loop, bfloat16, batch 128")
+    }
+    print(f"share of the matrix rate at best: {3 * FLOPS * best / result['matmul_tflops'] / 1e12:.1%}")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "training_gpu_speed.json").write_text(json.dumps(result, indent=1))
+
+
+def plan() -> list[dict[str, Any]]:
+    """The accuracy runs, in the order in which they are wanted."""
+    runs: list[dict[str, Any]] = []
+    for data in ("cifar10", "cifar100"):
+        runs.append({"data": data, "labels": 50_000, "recipe": "strong", "seed": 0, "path": "graphs"})
+        runs.append({"data": data, "labels": 50_000, "recipe": "paper", "seed": 0, "path": "graphs"})
+    runs += [{"data": "cifar10", "labels": 5000, "recipe": "strong", "seed": s, "path": "graphs"} for s in range(3)]
+    runs += [{"data": "cifar10", "labels": 5000, "recipe": "strong", "seed": s, "path": "plain"} for s in range(3)]
+    return runs
+
+
+def accuracy(out: Path, root: Path, most: float, only: str) -> None:
+    """Test accuracies of the plan's runs that are still missing, as long as time allows."""
+    from ncalr.data import ArrayPool
+    from ncalr.learn import Job, TorchLearner, needs_of
+
+    done_file = out / "training_gpu_accuracy.jsonl"
+    out.mkdir(parents=True, exist_ok=True)
+    kept = ROOT / "results" / "training_gpu_accuracy.jsonl"
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    done = [json.loads(line)["run"] for line in lines]
+    missing = [run for run in plan() if run not in done]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for run in missing:
+        key = (run["labels"], run["path"]) if run["labels"] < SIZE else ("full",)
+        groups.setdefault(key, []).append(run)
+    pools: dict[str, Any] = {}
+    start = time.perf_counter()
+    for key, runs in groups.items():
+        if only and only not in map(str, key):
+            continue
+        if time.perf_counter() - start > most:
+            break
+        for run in runs:
+            if run["data"] not in pools:
+                folder = root / run["data"]
+                arrays = {n: np.load(folder / f"{n}.npy") for n in ("train_images", "test_images")}
+                targets = {n: np.load(folder / f"{n}.npy") for n in ("train_labels", "test_labels")}
+                pools[run["data"]] = (
+                    ArrayPool(arrays["train_images"]),
+                    ArrayPool(arrays["test_images"]),
+                    targets["train_labels"],
+                    targets["test_labels"],
+                )
+        learners: dict[Any, Any] = {}
+        for run in runs:
+            graphs = run["path"] == "graphs"
+            learners.setdefault(
+                (run["recipe"], run["path"], run["data"]),
+                TorchLearner("resnet18", run["recipe"], progress=False, graphs=graphs, together=4 if graphs else 1),
+            )
+        for batch_of_runs in together(runs, learners):
+            print(batch_of_runs, flush=True)
+            jobs = []
+            for run in batch_of_runs:
+                train, _, labels, _ = pools[run["data"]]
+                rng = np.random.default_rng([run["seed"], 1])
+                ids = rng.permutation(len(train))[: run["labels"]]
+                needs = needs_of("ncal") if run["labels"] < SIZE else frozenset()
+                classes = int(labels.max()) + 1
+                jobs.append(Job(train, ids, labels[ids], classes, seed=run["seed"], needs=needs))
+            began = time.perf_counter()
+            models = train_mixed([learners[(r["recipe"], r["path"], r["data"])] for r in batch_of_runs], jobs)
+            seconds = time.perf_counter() - began
+            with done_file.open("a") as file:
+                for run, model in zip(batch_of_runs, models, strict=True):
+                    _, test, _, truth = pools[run["data"]]
+                    features, logits = model.outputs(test)
+                    share = float((logits.argmax(1) == truth).mean())
+                    line = {
+                        "run": run,
+                        "accuracy": share,
+                        "seconds": seconds,
+                        "beside": len(jobs),
+                        "record": model.record.as_dict(),
+                        "machine": facts(),
+                        "collapse_error": collapse_error(model, truth, features, logits),
+                    }
+                    file.write(json.dumps(line) + "\n")
+                    print(run, f"{share:.4f}", f"{seconds:.0f} s", model.record.flipping, flush=True)
+
+
+def together(runs: list[dict[str, Any]], learners: Any) -> list[list[dict[str, Any]]]:
+    """Runs that may train side by side."""
+    if runs[0]["path"] == "plain":
+        return [[run] for run in runs]
+    return [runs[at : at + 4] for at in range(0, len(runs), 4)]
+
+
+def train_mixed(learners: list[Any], jobs: list[Any]) -> list[Any]:
+    """Jobs of several learners side by side: the scheduler of one, the trainings of each."""
+    if len({id(learner) for learner in learners}) == 1:
+        return list(learners[0].fit_all(jobs))
+    from ncalr.learn.torch_learner import side_by_side
+
+    return side_by_side(
+        [learner.training(job.checked()) for learner, job in zip(learners, jobs, strict=True)], len(jobs)
+    )
+
+
+def collapse_error(model: Any, truth: Any, features: Any, logits: Any) -> dict[str, float]:
+    """The largest relative difference between the device's collapse sums and a float64 pass over the same features."""
+    import torch
+    from dataclasses import asdict
+
+    from ncalr.geometry import measure_collapse
+    from ncalr.learn.measures import Sums, read
+
+    classes = model.classes
+    weights = next(v for n, v in model.state.items() if n == "head.weight").float().cpu()
+    on = lambda a: torch.from_numpy(np.ascontiguousarray(a)).cuda()  # noqa: E731
+    sums = Sums(on(features), on(logits), on(truth), classes)
+    fast, _ = read([t.cpu() for t in sums.tensors()], weights)
+    slow = asdict(measure_collapse(features, truth, classes, weights=weights, predictions=logits.argmax(1)))
+    return {
+        n: abs(v - slow[n]) / max(abs(slow[n]), 1e-12) for n, v in asdict(fast).items() if n not in ("items", "classes")
+    }
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "accuracy", "table"])
+    parser.add_argument("--out", type=Path, default=ROOT / "results")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--most", type=float, default=1e9, help="begin no group of runs after so many seconds")
+    parser.add_argument("--only", default="", help="only the group with this key (full, 5000, graphs, plain)")
+    arguments = parser.parse_args()
+    if arguments.what == "speed":
+        speed(arguments.out)
+    elif arguments.what == "accuracy":
+        accuracy(arguments.out, arguments.data, arguments.most, arguments.only)
+
+
+if __name__ == "__main__":
+    main()

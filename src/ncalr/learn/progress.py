@@ -1,0 +1,76 @@
+"""What a training shows while it runs: one line a run on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+
+class Progress:
+    """Hears what happens. This one says nothing; a program may listen with its own."""
+
+    def start(self, runs: int, epochs: int) -> None:
+        """Trainings of so many epochs begin."""
+
+    def step(self, run: int, epoch: int, images: int) -> None:
+        """An epoch of so many images was given to the device."""
+
+    def check(self, run: int, round_: int, facts: dict[str, float]) -> None:
+        """The labelled set was looked at."""
+
+    def stop(self) -> None:
+        """All trainings ended."""
+
+
+class Quiet(Progress):
+    """Says nothing."""
+
+
+class Terminal(Progress):
+    """A live line a run: round, epoch, accuracy, NC1, images a second, time left."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self.bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("epoch {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(),
+            transient=True,
+        )
+        self.tasks: dict[int, Any] = {}
+        self.facts: dict[int, str] = {}
+
+    def start(self, runs: int, epochs: int) -> None:
+        """Trainings of so many epochs begin."""
+        self.epochs, self.images, self.began = epochs, 0, time.perf_counter()
+        self.tasks, self.facts = {}, {}
+        self.bars.start()
+
+    def step(self, run: int, epoch: int, images: int) -> None:
+        """An epoch of so many images was given to the device."""
+        self.images += images
+        rate = self.images / max(time.perf_counter() - self.began, 1e-9)
+        if run not in self.tasks:
+            self.tasks[run] = self.bars.add_task(f"run {run + 1}", total=self.epochs, facts="")
+        facts = f"{self.facts.get(run, '')}{rate:,.0f} images/s"
+        self.bars.update(self.tasks[run], completed=epoch, facts=facts)
+
+    def check(self, run: int, round_: int, facts: dict[str, float]) -> None:
+        """The labelled set was looked at."""
+        self.facts[run] = f"round {round_}, accuracy {facts['accuracy']:.1%}, NC1 {facts['nc1']:.3g}, "
+
+    def stop(self) -> None:
+        """All trainings ended."""
+        self.bars.stop()
+        for task in self.tasks.values():
+            self.bars.remove_task(task)
+
+
+def progress_for(wanted: bool | None) -> Progress:
+    """A live display where it is wanted, or, if nobody said, where there is a terminal to show it."""
+    return Terminal() if wanted or (wanted is None and sys.stderr.isatty()) else Quiet()

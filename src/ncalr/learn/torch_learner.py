@@ -1,0 +1,452 @@
+"""Train any torch network to the terminal phase, watch the pool on the way, give the evidence a strategy needs.
+
+    learner = TorchLearner("resnet18", "strong")
+    model = learner.fit(Job(pool, ids, labels, needs=needs_of("ncal")))
+    picks = ncalr.query("ncal", 1000, ids=model.watched, **model.evidence())
+
+A network is a name (`ncalr.learn.nets`) or a function that makes an `nn.Module`; it is trained from scratch for every
+job unless `warm` is set. Several jobs given to `fit_all` are trained side by side, each on a stream of its own: a
+batch of 128 small images leaves most of a large GPU idle, and four of them do not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ncalr.data.pool import Pool, positions_of
+from ncalr.dynamics import Recorder
+from ncalr.errors import BadInput
+from ncalr.learn import storage
+from ncalr.learn.enhance import Enhancer
+from ncalr.learn.feeds import OnDevice, Streamed, rescaled
+from ncalr.learn.learner import Job, Record, Task
+from ncalr.learn.measures import Sums, read
+from ncalr.learn.nets import network
+from ncalr.learn.phase import Check, Phase
+from ncalr.learn.progress import Progress, progress_for
+from ncalr.learn.recipe import Recipe, recipe
+from ncalr.learn.slot import Build, Slot, TrainingFailed, number
+
+AHEAD = 8  # steps given to the device between two looks at the other runs
+SAVE_SECONDS = 20.0
+
+
+class TorchLearner:
+    """Trains networks; see the module's text."""
+
+    def __init__(
+        self,
+        net: str | Callable[[int, tuple[int, ...]], nn.Module] = "resnet18",
+        recipe_: str | Recipe = "strong",
+        *,
+        layer: str = "",
+        device: Any = None,
+        precision: str = "auto",
+        graphs: bool = True,
+        compiled: bool = False,
+        together: int = 4,
+        data: str = "auto",
+        workers: int = 2,
+        warm: bool = False,
+        samples: str = "checkpoints",
+        draws: int = 10,
+        steepness: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+        progress: bool | Progress | None = None,
+        **changes: Any,
+    ) -> None:
+        """`changes` are values of the recipe. `layer` names the layer whose input are the features.
+
+        precision: "bfloat16", "float32", or "auto" (bfloat16 on a GPU). graphs: one CUDA graph a training step.
+        compiled: torch.compile the network first (half a minute, then a little faster). together: how many jobs train
+        side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto". warm:
+        start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window or
+        `draws` passes with "dropout" active. steepness: SISOM's sigmoids, last layer first.
+        """
+        for name, value, known in (
+            ("precision", precision, ("auto", "bfloat16", "float32")),
+            ("data", data, ("auto", "device", "stream")),
+            ("samples", samples, ("checkpoints", "dropout")),
+        ):
+            if value not in known:
+                raise BadInput(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        self.net, self.recipe, self.layer = net, recipe(recipe_, **changes), layer
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise BadInput("device 'cuda' was asked for and torch sees no GPU; use device='cpu'")
+        cuda = self.device.type == "cuda"
+        self.half = precision == "bfloat16" or (precision == "auto" and cuda)
+        self.graphs, self.compiled = graphs and cuda, compiled
+        self.together = together if cuda else 1
+        self.data, self.workers, self.warm = data, workers, warm
+        self.samples, self.draws, self.steepness = samples, draws, tuple(steepness)
+        if samples == "dropout" and not self.recipe.dropout:
+            raise BadInput(
+                "samples='dropout' needs dropout in the network: set dropout=0.3 or so, or samples='checkpoints'"
+            )
+        self.progress = progress if isinstance(progress, Progress) else progress_for(progress)
+        self._feeds: list[tuple[Pool, OnDevice | Streamed]] = []
+        self._slots: dict[Any, list[Slot]] = {}
+        self._last: dict[int, Any] = {}
+
+    def fit(self, job: Job) -> TorchModel:
+        """Train on one job."""
+        return self.fit_all([job])[0]
+
+    def fit_all(self, jobs: Sequence[Job]) -> list[TorchModel]:
+        """Train on several jobs, `together` of them side by side."""
+        tasks = [job.checked() for job in jobs]
+        self.progress.start(len(tasks), self.recipe.epochs)
+        try:
+            return side_by_side([self.training(task, at) for at, task in enumerate(tasks)], self.together)
+        finally:
+            self.progress.stop()
+
+    def load(self, folder: Path | str) -> TorchModel:
+        """A model that was saved, for predictions; evidence belongs to the training and is not kept."""
+        tensors, facts = storage.load_model(Path(folder))
+        shape = tuple(facts["shape"])
+        state = {name: torch.from_numpy(value) for name, value in tensors.items()}
+        record = Record(**facts["record"])
+        return TorchModel(self, state, record, np.zeros(0, np.int64), {}, int(facts["classes"]), shape, facts["scales"])
+
+    # -- one training, as a generator that stops wherever it would wait for the device ---------------------------
+
+    def training(self, task: Task, at: int = 0) -> Generator[Any, None, TorchModel]:
+        """The training of one job. It yields an event of the device wherever the host has to wait for it."""
+        began = time.perf_counter()
+        job, recipe_ = task.job, self.recipe
+        feed = self._feed(job.pool)
+        slot = self._borrow(task, feed)
+        seed = number(job.seed, job.round)
+        phase, record = Phase(recipe_), Record()
+        keep = self._keep(job.needs)
+        recorder = Recorder(max(len(task.watch), 1), task.classes, keep) if keep and len(task.watch) else None
+        slot.start(seed, task.positions, task.labels, task.classes, self._last.get(job.seed) if self.warm else None)
+        first, saved_at = 1, time.perf_counter()
+        store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
+        found = store.read()
+        if found is not None:
+            first = self._restore(slot, phase, record, recorder, found) + 1
+        _note_small_classes(task, record)
+        marks: deque[Any] = deque()
+        for epoch in range(first, recipe_.epochs + 1):
+            slot.begin(epoch)
+            for place in range(slot.steps):
+                slot.step(place, epoch)
+                if place % AHEAD == AHEAD - 1 or place == slot.steps - 1:
+                    marks.append(slot.mark())
+                    if len(marks) > 2:
+                        yield marks.popleft()
+            record.images += slot.steps * slot.build.batch
+            self.progress.step(at, epoch, slot.steps * slot.build.batch)
+            if phase.wants_check(epoch):
+                yield from self._check(slot, task, phase, record, epoch)
+                self.progress.check(at, job.round, record.history[-1])
+            if epoch in phase.window:
+                record.checkpoints.append(epoch)
+                if recorder is not None:
+                    yield from self._watch(slot, feed, task, recorder, "logits" in keep)
+            record.epochs = epoch
+            if epoch >= phase.last:
+                break
+            if job.folder is not None and (time.perf_counter() - saved_at > SAVE_SECONDS or epoch in phase.window):
+                self._save(store, slot, phase, record, recorder, epoch)
+                saved_at = time.perf_counter()
+        record.rule, record.began = phase.rule, phase.began
+        if recorder is not None and recorder.checkpoints > 1:
+            record.flipping = float((recorder.flips() > 0).mean())
+        evidence = yield from self._evidence(slot, feed, task, recorder)
+        state = slot.state()
+        yield slot.mark()
+        self._return(slot)
+        store.clear()
+        record.seconds += time.perf_counter() - began
+        if self.warm:
+            self._last[job.seed] = state
+        watched = job.pool.ids[task.watch]
+        shape, scales = tuple(job.pool.shape), feed.normalise.scales()
+        return TorchModel(self, state, record, watched, evidence, task.classes, shape, scales)
+
+    def _check(self, slot: Slot, task: Task, phase: Phase, record: Record, epoch: int) -> Generator[Any, None, None]:
+        """The labelled set in evaluation mode: collapse measures, accuracy; may open the window."""
+        features, logits = [], []
+        for _, (f, z) in slot.sweep(slot.feed, task.positions):
+            features.append(f)
+            logits.append(z)
+        with slot.on(), torch.no_grad():
+            sums = Sums(torch.cat(features), torch.cat(logits), slot.labels, task.classes)
+            weights = slot.tap.weights
+            tensors = (*sums.tensors(), slot.bad, *(() if weights is None else (weights.detach().float(),)))
+            arrived = tuple(_to_host(t) for t in tensors)
+        yield slot.mark()
+        slot.check_loss(int(arrived[5]), epoch)
+        collapse, accuracy = read(arrived[:5], arrived[6] if weights is not None else None)
+        if not np.isfinite(collapse.nc4):
+            raise TrainingFailed(f"features are not finite after epoch {epoch}; try a lower rate")
+        phase.add(Check(epoch, accuracy, collapse.nc1_quotient, 1 - collapse.nc4))
+        facts = {name: value for name, value in asdict(collapse).items() if name not in ("items", "classes")}
+        record.history.append({"epoch": epoch, "accuracy": accuracy, **facts})
+
+    def _watch(
+        self, slot: Slot, feed: Any, task: Task, recorder: Recorder, with_logits: bool
+    ) -> Generator[Any, None, None]:
+        """One checkpoint of the pool."""
+        parts = []
+        for _, (_, logits) in slot.sweep(feed, task.watch):
+            with slot.on():
+                parts.append(_to_host(logits if with_logits else _small(logits.argmax(1), task.classes)))
+        yield slot.mark()
+        recorder.record(torch.cat(parts).numpy())
+
+    def _evidence(
+        self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None
+    ) -> Generator[Any, None, dict[str, Any]]:
+        """What the job's needs name, in one sweep over the watched items and one over the labelled ones."""
+        needs, found = task.job.needs, {}
+        enhance = Enhancer(slot, self.steepness) if needs & {"enhanced", "labelled_enhanced"} else None
+        draws = self.draws if "sampled_probs" in needs and self.samples == "dropout" else 0
+        for prefix, positions in (("", task.watch), ("labelled_", task.positions)):
+            wanted = {name for name in ("features", "logits", "probs", "enhanced") if prefix + name in needs}
+            if prefix == "" and draws:
+                wanted.add("samples")
+            if not wanted or not len(positions):
+                continue
+            parts: dict[str, list[Any]] = {name: [] for name in wanted}
+            for _, result in slot.sweep(feed, positions, _forward(slot, wanted, enhance, draws)):
+                for name in wanted:
+                    parts[name].append(result[name])
+            with slot.on():
+                for name, pieces in parts.items():
+                    key = "sampled_probs" if name == "samples" else prefix + name
+                    found[key] = torch.cat(pieces, 1 if name == "samples" else 0)
+            yield slot.mark()
+        if recorder is not None and "checkpoint_predictions" in needs:
+            found["checkpoint_predictions"] = recorder.checkpoint_predictions()
+        if recorder is not None and "sampled_probs" in needs and not draws:
+            found["sampled_probs"] = recorder.sampled_probs()
+        if "labels" in needs:
+            found["labels"] = task.labels
+        return found
+
+    # -- resources -------------------------------------------------------------------------------------------------
+
+    def _keep(self, needs: frozenset[str]) -> tuple[str, ...]:
+        if "sampled_probs" in needs and self.samples == "checkpoints":
+            return ("logits",)
+        return ("predictions",) if "checkpoint_predictions" in needs else ()
+
+    def _feed(self, pool: Pool) -> OnDevice | Streamed:
+        """The pool on the device, or a stream from it; kept for the next job on the same pool."""
+        for known, feed in self._feeds:
+            if known is pool:
+                return feed
+        size = len(pool) * int(np.prod(pool.shape)) * pool.dtype.itemsize
+        fits = self.device.type == "cpu" or size < 0.4 * torch.cuda.mem_get_info(self.device)[0]
+        if self.data == "device" and not fits:
+            raise BadInput(f"the pool has {size / 1e9:.1f} GB, more than fits {self.device}; use data='stream'")
+        made = OnDevice(pool, self.device) if self.data == "device" or (self.data == "auto" and fits) else None
+        feed = made or Streamed(pool, self.device, self.workers)
+        self._feeds = [*self._feeds[-3:], (pool, feed)]
+        return feed
+
+    def _borrow(self, task: Task, feed: Any) -> Slot:
+        """A slot for this job: one that is free, or a new one."""
+        batch = min(self.recipe.batch, max(len(task.positions), 2))
+        key = (task.classes, tuple(task.job.pool.shape), batch, id(feed))
+        free = self._slots.setdefault(key, [])
+        slot = free.pop() if free else self._new_slot(task.classes, tuple(task.job.pool.shape), batch, feed)
+        slot.key = key
+        return slot
+
+    def _new_slot(self, classes: int, shape: tuple[int, ...], batch: int, feed: Any) -> Slot:
+        make = self._maker(classes, shape)
+        build = Build(make, self.recipe, self.device, batch, self.layer, self.half, self.graphs, self.compiled)
+        return Slot(build, feed)
+
+    def _maker(self, classes: int, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
+        net = self.net
+        if isinstance(net, str):
+            return lambda: network(net, classes, shape)
+        return lambda: net(classes, shape)
+
+    def _return(self, slot: Slot) -> None:
+        self._slots[slot.key].append(slot)
+
+    # -- a killed training goes on ------------------------------------------------------------------------------------
+
+    def _save(
+        self, store: Any, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, epoch: int
+    ) -> None:
+        tensors = {f"net.{name}": value for name, value in slot.state().items()}
+        tensors |= {f"momentum.{place}": value for place, value in enumerate(slot.momenta())}
+        if slot.cuda:
+            slot.stream.synchronize()  # type: ignore[union-attr]
+        arrays = {name: value.cpu().numpy() for name, value in tensors.items()}
+        if recorder is not None:
+            arrays |= {f"recorder.{name}": value for name, value in recorder.state().items()}
+        facts = {
+            "epoch": epoch,
+            "record": record.as_dict(),
+            "phase": {
+                "checks": [asdict(check) for check in phase.checks],
+                "rule": phase.rule,
+                "began": phase.began,
+                "window": list(phase.window),
+            },
+        }
+        store.write(arrays, facts)
+
+    def _restore(self, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, found: Any) -> int:
+        arrays, facts = found
+        pick = lambda prefix: {n[len(prefix) :]: v for n, v in arrays.items() if n.startswith(prefix)}  # noqa: E731
+        with slot.on():
+            slot.load({name: torch.from_numpy(value).to(slot.build.device) for name, value in pick("net.").items()})
+            with torch.no_grad():
+                stored = pick("momentum.")
+                for place, momentum in enumerate(slot.momenta()):
+                    momentum.copy_(torch.from_numpy(stored[str(place)]))
+        if recorder is not None:
+            recorder.restore(pick("recorder."))
+        phase.checks = [Check(**check) for check in facts["phase"]["checks"]]
+        phase.rule, phase.began = facts["phase"]["rule"], facts["phase"]["began"]
+        phase.window = tuple(facts["phase"]["window"])
+        for name, value in facts["record"].items():
+            setattr(record, name, value)
+        record.notes.append(f"went on after epoch {facts['epoch']}")
+        return int(facts["epoch"])
+
+
+def side_by_side(trainings: Sequence[Generator[Any, None, Any]], together: int) -> list[Any]:
+    """Run several trainings at once, so many of them at a time, and give what each returns, in order."""
+    results: list[Any] = [None] * len(trainings)
+    waiting = deque(enumerate(trainings))
+    active: deque[tuple[int, Generator[Any, None, Any], Any]] = deque()
+    blocked = 0
+    while waiting or active:
+        while waiting and len(active) < together:
+            active.append((*waiting.popleft(), None))
+        at, training, event = active.popleft()
+        if event is not None and not event.query():
+            blocked += 1
+            if blocked <= len(active):
+                active.append((at, training, event))
+                continue
+            event.synchronize()  # every run waits for the device: so does the host
+        blocked = 0
+        try:
+            active.append((at, training, next(training)))
+        except StopIteration as end:
+            results[at] = end.value
+    return results
+
+
+class TorchModel:
+    """A trained network: its record, its evidence, predictions."""
+
+    def __init__(
+        self,
+        learner: TorchLearner,
+        state: dict[str, Any],
+        record: Record,
+        watched: Any,
+        evidence: dict[str, Any],
+        classes: int,
+        shape: tuple[int, ...],
+        scales: dict[str, Any],
+    ) -> None:
+        self.learner, self.state, self.record, self.watched = learner, state, record, watched
+        self.classes, self.shape, self.scales = classes, shape, scales
+        self._evidence = evidence
+
+    def evidence(self) -> dict[str, Any]:
+        """What the job's needs named; large arrays are tensors on the device, and `ncalr.query` computes there."""
+        return dict(self._evidence)
+
+    def predict(self, pool: Pool, ids: Any = None) -> Any:
+        """Logits (n, c) of items of a pool, as a NumPy array."""
+        return self.outputs(pool, ids)[1]
+
+    def outputs(self, pool: Pool, ids: Any = None) -> tuple[Any, Any]:
+        """Features (n, d) and logits (n, c) of items of a pool, as NumPy arrays."""
+        if tuple(pool.shape) != self.shape:
+            raise BadInput(f"the model was trained on items of shape {self.shape}, this pool has {tuple(pool.shape)}")
+        learner = self.learner
+        positions = np.arange(len(pool)) if ids is None else positions_of(pool, ids)
+        feed = rescaled(learner._feed(pool), self.scales)
+        key = ("predict", self.classes, self.shape)
+        slots = learner._slots.setdefault(key, [])
+        if not slots:
+            build = Build(
+                learner._maker(self.classes, self.shape), learner.recipe, learner.device, 2, learner.layer, learner.half
+            )
+            slots.append(Slot(build, feed))
+        slot = slots[0]
+        with slot.on():
+            slot.load(self.state)
+        features, logits = [], []
+        for _, (f, z) in slot.sweep(feed, positions):
+            with slot.on():
+                features.append(_to_host(f))
+                logits.append(_to_host(z))
+        if slot.cuda:
+            slot.stream.synchronize()  # type: ignore[union-attr]
+        return torch.cat(features).numpy(), torch.cat(logits).numpy()
+
+    def save(self, folder: Path | str) -> None:
+        """Write model.safetensors and model.json."""
+        arrays = {name: value.cpu().numpy() for name, value in self.state.items()}
+        facts = {
+            "network": str(self.learner.net),
+            "recipe": asdict(self.learner.recipe),
+            "classes": self.classes,
+            "shape": list(self.shape),
+            "scales": self.scales,
+            "record": self.record.as_dict(),
+        }
+        storage.save_model(Path(folder), arrays, facts)
+
+
+def _forward(slot: Slot, wanted: set[str], enhance: Enhancer | None, draws: int) -> Callable[[Any], dict[str, Any]]:
+    """All that is wanted of a chunk, from as few passes of the network as that takes."""
+
+    def forward(x: Any) -> dict[str, Any]:
+        features, logits = slot.look(x)
+        result = {"features": features, "logits": logits}
+        if "probs" in wanted:
+            result["probs"] = logits.softmax(1)
+        if "samples" in wanted:
+            result["samples"] = slot.sample(x, draws)
+        if "enhanced" in wanted and enhance is not None:
+            result["enhanced"] = enhance(x)
+        return result
+
+    return forward
+
+
+def _to_host(tensor: Any) -> Any:
+    """On its way to the host; there once the stream has come so far."""
+    if tensor.device.type == "cpu":
+        return tensor
+    room = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return room.copy_(tensor, non_blocking=True)
+
+
+def _small(predictions: Any, classes: int) -> Any:
+    return predictions.to(torch.uint8 if classes <= 256 else torch.int32)
+
+
+def _note_small_classes(task: Task, record: Record) -> None:
+    counts = np.bincount(task.labels, minlength=task.classes)
+    if (counts == 0).any():
+        record.notes.append(f"{int((counts == 0).sum())} of {task.classes} classes have no label yet")
+    if (counts == 1).any():
+        record.notes.append(f"{int((counts == 1).sum())} classes have one label: nc1 and cdnv flatter them")
