@@ -1,8 +1,8 @@
 """How fast a network trains on one GPU, and how well: ours against a plain PyTorch loop, in one run.
 
-    python3 benchmarks/training_gpu.py speed    --out DIR               images a second: plain loop, ours, pool prediction
-    python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT   full-data and 5,000-label accuracies on CIFAR
-    python3 benchmarks/training_gpu.py table                            the table from results/training_gpu_*.json
+    python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
+    python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT  full-data and 5,000-label accuracies on CIFAR
+    python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
 
 ROOT holds cifar10/ and cifar100/ as plain arrays ({train,test}_{images,labels}.npy). Every finished accuracy run is a
 line of JSON at once, and runs that have one are not repeated, so the command can go on in another lease.
@@ -299,7 +299,7 @@ def accuracy(out: Path, root: Path, most: float, only: str) -> None:
                 (run["recipe"], run["path"], run["data"]),
                 TorchLearner("resnet18", run["recipe"], progress=False, graphs=graphs, together=4 if graphs else 1),
             )
-        for batch_of_runs in together(runs, learners):
+        for batch_of_runs in together(runs):
             print(batch_of_runs, flush=True)
             jobs = []
             for run in batch_of_runs:
@@ -330,7 +330,7 @@ def accuracy(out: Path, root: Path, most: float, only: str) -> None:
                     print(run, f"{share:.4f}", f"{seconds:.0f} s", model.record.flipping, flush=True)
 
 
-def together(runs: list[dict[str, Any]], learners: Any) -> list[list[dict[str, Any]]]:
+def together(runs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Runs that may train side by side."""
     if runs[0]["path"] == "plain":
         return [[run] for run in runs]
@@ -350,8 +350,9 @@ def train_mixed(learners: list[Any], jobs: list[Any]) -> list[Any]:
 
 def collapse_error(model: Any, truth: Any, features: Any, logits: Any) -> dict[str, float]:
     """The largest relative difference between the device's collapse sums and a float64 pass over the same features."""
-    import torch
     from dataclasses import asdict
+
+    import torch
 
     from ncalr.geometry import measure_collapse
     from ncalr.learn.measures import Sums, read

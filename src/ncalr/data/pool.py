@@ -88,6 +88,8 @@ def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:
     wanted = np.asarray(ids)
     if wanted.ndim != 1:
         raise BadInput(f"ids must be a list, got shape {wanted.shape}")
+    if wanted.size and wanted.dtype.kind not in "iuU":
+        raise BadInput(f"ids must be whole numbers or texts, got {wanted.dtype}")
     if wanted.size and (wanted.dtype.kind == "U") != (pool.ids.dtype.kind == "U"):
         raise BadInput(f"ids are {wanted.dtype} and the pool's ids {pool.ids.dtype}: give the same kind of ids")
     order = np.argsort(pool.ids, kind="stable")

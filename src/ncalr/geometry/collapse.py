@@ -184,7 +184,7 @@ def nc4(features: Any, predictions: Any, statistics: ClassStatistics) -> float:
 
 
 def _inverse(centred: Floats) -> Floats | None:
-    """Q / Lambda of C^T C = Q Lambda Q^T, for the K' - 1 dimensions that the centred means span; None if they do not."""
+    """Q / Lambda of C^T C = Q Lambda Q^T, over the dimensions that the centred means span; None if there are none."""
     if len(centred) < 2:
         return None
     eigenvalues, vectors = np.linalg.eigh(centred @ centred.T / len(centred))

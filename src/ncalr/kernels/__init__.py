@@ -44,10 +44,6 @@ class Backend(Protocol):
         """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
 
     @property
-    def looks(self) -> int:
-        """How many old gains to bring up to date in one go (see `select/coverage.py`)."""
-
-    @property
     def chunk_bytes(self) -> int:
         """How much of a pool array is worth handling at once."""
 
@@ -105,6 +101,9 @@ class Backend(Protocol):
 
     def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
         """Sum over j of worth_j * max(0, kernel_ij - best_j) for the rows i in `slots`."""
+
+    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
+        """The item with the largest gain, bounds brought up to date on the way; or one whose row is not kept."""
 
     def is_finite(self, array: Array) -> bool:
         """Whether every number of a contiguous array of this backend is finite."""

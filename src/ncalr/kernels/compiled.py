@@ -452,6 +452,22 @@ def coverage_gain(kernel, slots, best, worth, out):
 coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
 
 
+@njit(fastmath=FAST, cache=True)
+def lazy_best(bounds, fresh, kernel, slots, best, worth):
+    """The item with the largest gain, or the first one on the way there whose kernel row is not kept.
+
+    Bounds are brought up to date only for items that come to the top.
+    """
+    one, gain = np.zeros(1, np.int64), np.zeros(1)
+    while True:
+        at = np.argmax(bounds)
+        if fresh[at] or slots[at] < 0:
+            return at
+        one[0] = slots[at]
+        coverage_gain_serial(kernel, one, best, worth, gain)
+        bounds[at], fresh[at] = gain[0], True
+
+
 # -- checks ---------------------------------------------------------------------------------------------------
 
 

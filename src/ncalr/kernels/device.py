@@ -15,13 +15,15 @@ import torch
 
 from ncalr.kernels import Array, CmapTable, Rows
 
+LOOKS = 64
+"""How many old coverage gains are brought up to date in one launch."""
+
 
 class Device:
     """The torch backend on one device."""
 
     xp = torch
     stale_limit = 1
-    looks = 64
     block_rows = 4096
 
     def __init__(self, device: torch.device) -> None:
@@ -150,6 +152,18 @@ class Device:
 
     def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
         return ((kernel[slots] - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
+
+    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
+        while True:
+            at = int(bounds.argmax())
+            if fresh[at] or slots[at] < 0:
+                return at
+            stale = np.where((slots >= 0) & ~fresh, bounds, -np.inf)  # a launch costs more than a row: take several
+            stale[at] = np.inf
+            block = np.argpartition(stale, -LOOKS)[-LOOKS:] if len(stale) > LOOKS else np.arange(len(stale))
+            block = block[stale[block] > -np.inf]
+            bounds[block] = self.numpy(self.coverage_gain(kernel, slots[block], best, worth))
+            fresh[block] = True
 
     def is_finite(self, array: Array) -> bool:
         return not array.is_floating_point() or bool((array * 0).sum() == 0)

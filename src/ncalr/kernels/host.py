@@ -19,7 +19,6 @@ class Host:
 
     xp = np
     stale_limit = 64
-    looks = 1
     chunk_bytes = 64 << 20
     block_rows = 512
 
@@ -122,6 +121,11 @@ class Host:
         gain = compiled.coverage_gain if large else compiled.coverage_gain_serial
         gain(kernel, slots, best, worth, out)
         return out
+
+    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
+        from ncalr.kernels import compiled
+
+        return int(compiled.lazy_best(bounds, fresh, kernel, slots, best, worth))
 
     def is_finite(self, array: Array) -> bool:
         if array.dtype.kind != "f":

@@ -224,7 +224,7 @@ class _NormAct(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, dy: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, dy: Any) -> Any:
         x, y, weight, state = ctx.saved_tensors
         m, c = _size(x)
         dy = dy.contiguous(memory_format=torch.channels_last)

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ncalr.learn.learner import Job, Learner, Model, Record, needs_of
-    from ncalr.learn.recipe import Recipe, recipe
+    from ncalr.learn.recipes import Recipe, recipe
+    from ncalr.learn.sklearn_learner import SklearnLearner
     from ncalr.learn.torch_learner import TorchLearner
 
 _HOME = {
     "Job": "ncalr.learn.learner",
     "Learner": "ncalr.learn.learner",
     "Model": "ncalr.learn.learner",
-    "Recipe": "ncalr.learn.recipe",
+    "Recipe": "ncalr.learn.recipes",
     "Record": "ncalr.learn.learner",
+    "SklearnLearner": "ncalr.learn.sklearn_learner",
     "TorchLearner": "ncalr.learn.torch_learner",
     "needs_of": "ncalr.learn.learner",
-    "recipe": "ncalr.learn.recipe",
+    "recipe": "ncalr.learn.recipes",
 }
 
-__all__ = ["Job", "Learner", "Model", "Recipe", "Record", "TorchLearner", "needs_of", "recipe"]
+__all__ = ["Job", "Learner", "Model", "Recipe", "Record", "SklearnLearner", "TorchLearner", "needs_of", "recipe"]
 
 
 def __getattr__(name: str) -> Any:

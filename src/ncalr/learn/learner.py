@@ -41,6 +41,9 @@ EVIDENCE = frozenset(
 )
 """What a learner can be asked for."""
 
+SUBSTITUTES = {"logits": "probs", "labelled_logits": "labelled_probs"}
+"""What a learner that knows no logits gives in their place; `query` takes either."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -72,7 +75,7 @@ class Job:
                 f"all {len(labels)} labels are class {labels[0]}: a classifier needs two classes; label more items, "
                 "or pick the next ones with a strategy that needs no model (random, typiclust, probcover)"
             )
-        strangers = self.needs - EVIDENCE
+        strangers = frozenset(self.needs) - EVIDENCE
         if strangers:
             raise BadInput(
                 f"no learner gives {', '.join(sorted(strangers))}; it can give {', '.join(sorted(EVIDENCE))}"
@@ -102,13 +105,13 @@ class Record:
     """What happened in a training: plain data, ready for JSON."""
 
     history: list[dict[str, float]] = field(default_factory=list)  # one entry a check: epoch, accuracy, nc1, ...
-    rule: str = ""  # what began the terminal phase: accuracy, plateau or fallback
+    rule: str = ""  # what began the terminal phase (accuracy, plateau, fallback), or how checkpoints were made
     began: int = 0  # after which epoch
     checkpoints: list[int] = field(default_factory=list)  # the epochs of the window
     epochs: int = 0
     images: int = 0  # seen in training
     seconds: float = 0.0
-    flipping: float = float("nan")  # share of the watched items with FF above 0
+    flipping: float | None = None  # share of the watched items with FF above 0, where checkpoints were watched
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,7 +132,7 @@ class Model(Protocol):
         """Outputs (n, c) for items of a pool: logits, or probabilities where the model knows no logits."""
 
     def save(self, folder: Path | str) -> None:
-        """Write the model: safetensors and JSON, no pickle."""
+        """Write the model: safetensors, NumPy arrays and JSON, no pickle."""
 
 
 class Learner(Protocol):
@@ -138,8 +141,11 @@ class Learner(Protocol):
     def fit(self, job: Job) -> Model:
         """Train on one job."""
 
-    def fit_all(self, jobs: Sequence[Job]) -> list[Model]:
+    def fit_all(self, jobs: Sequence[Job]) -> Sequence[Model]:
         """Train on several jobs, side by side where the learner can."""
+
+    def load(self, folder: Path | str) -> Model:
+        """A model that was saved, for predictions: evidence belongs to the training and is not kept."""
 
 
 def needs_of(*strategies: Any) -> frozenset[str]:

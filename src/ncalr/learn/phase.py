@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ncalr.learn.recipe import Recipe
+from ncalr.learn.recipes import Recipe
 
 IN_A_ROW = 3
 LOOK_BACK = 10
@@ -65,7 +65,7 @@ class Phase:
             return epoch in self.window
         before = max(self.earliest - IN_A_ROW + 1, 1)
         sparse = max(self.recipe.epochs // 10, 1)
-        dense = max((self.latest - self.earliest) // 6, 1)
+        dense = min(max((self.latest - self.earliest) // 6, 1), LOOK_BACK // 3)
         return epoch == self.latest or (epoch >= before and (epoch - before) % dense == 0) or epoch % sparse == 0
 
     def add(self, check: Check) -> None:

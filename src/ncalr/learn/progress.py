@@ -47,7 +47,7 @@ class Terminal(Progress):
 
     def start(self, runs: int, epochs: int) -> None:
         """Trainings of so many epochs begin."""
-        self.epochs, self.images, self.began = epochs, 0, time.perf_counter()
+        self.runs, self.epochs, self.images, self.began = runs, epochs, 0, time.perf_counter()
         self.tasks, self.facts = {}, {}
         self.bars.start()
 
@@ -56,7 +56,7 @@ class Terminal(Progress):
         self.images += images
         rate = self.images / max(time.perf_counter() - self.began, 1e-9)
         if run not in self.tasks:
-            self.tasks[run] = self.bars.add_task(f"run {run + 1}", total=self.epochs, facts="")
+            self.tasks[run] = self.bars.add_task(f"run {run + 1} of {self.runs}", total=self.epochs, facts="")
         facts = f"{self.facts.get(run, '')}{rate:,.0f} images/s"
         self.bars.update(self.tasks[run], completed=epoch, facts=facts)
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from ncalr.data.pool import Pool, positions_of
 from ncalr.dynamics import flips
 from ncalr.errors import BadInput, NotFinite, NotRecorded
-from ncalr.learn.learner import Job, Record, Task
+from ncalr.learn.learner import SUBSTITUTES, Job, Record, Task
 from ncalr.learn.sklearn_steps import (
     Array,
     Predict,
@@ -49,8 +49,6 @@ from ncalr.learn.sklearn_steps import (
 BLOCK = 16384  # rows of the pool that are predicted at a time
 NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs"})
 NEED_LAYERS = frozenset({"enhanced", "labelled_enhanced"})
-INSTEAD = {"logits": "probs", "labelled_logits": "labelled_probs"}
-"""What is given in the place of what these estimators do not know; `ncalr.query` takes either."""
 SET_ASIDE = {"random_state", "n_jobs", "verbose"}  # parameters that are set here, or do not change what is learnt
 ARRAYS = ("vectors", "labels", "outputs")
 FORMAT = "ncalr sklearn model 1"
@@ -197,7 +195,7 @@ class SklearnModel:
                 "this model was loaded, and evidence is about the pool it was fitted on, which is not saved; "
                 "use predict, or fit again"
             )
-        names = {INSTEAD.get(need, need) for need in self._task.job.needs}
+        names = {SUBSTITUTES.get(need, need) for need in self._task.job.needs}
         return {name: self._evidence(name, self._task) for name in sorted(names)}
 
     def predict(self, pool: Pool, ids: Any = None) -> Array:
@@ -236,9 +234,9 @@ class SklearnModel:
     def _evidence(self, name: str, task: Task) -> Array:
         pool, labelled, log = task.job.pool, name.startswith("labelled_"), self._log
         if name == "labels":
-            return task.labels.copy()
+            return np.array(task.labels)
         if name in NEED_CHECKPOINTS and log is not None:
-            return np.asarray(np.stack(log.predictions if name == "checkpoint_predictions" else log.probs))
+            return np.stack(log.predictions if name == "checkpoint_predictions" else log.probs)
         if name.endswith("features"):
             return vectors(pool, task.positions if labelled else task.watch)
         return self._fitted.outputs(self._training.x) if labelled else self._fitted.outputs_of(pool, task.watch)
@@ -255,7 +253,7 @@ class _Fitted:
         """Probabilities (n, c) of vectors."""
         probs = np.zeros((len(x), self.classes))
         if len(x):  # estimators refuse an empty array
-            probs[:, self.columns] = self.predict(x)
+            probs[:, self.columns] = self.predict(x.copy())  # a copy, as a step of a pipeline may work in place
         bad = int((~np.isfinite(probs)).any(axis=1).sum())
         if bad:
             raise NotFinite(
@@ -284,10 +282,10 @@ class _Log:
         if "sampled_probs" in self.wanted:
             self.probs.append(probs.astype(np.float32))
 
-    def flipping(self) -> float:
-        """Share of the watched items whose prediction changed; NaN where none were watched."""
+    def flipping(self) -> float | None:
+        """Share of the watched items whose prediction changed; None where none were watched."""
         if not self.predictions or not len(self.predictions[0]):
-            return float("nan")
+            return None
         return float((flips(np.stack(self.predictions)) > 0).mean())
 
 

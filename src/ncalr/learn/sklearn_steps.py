@@ -179,7 +179,7 @@ def _passes(estimator: Any, schedule: Schedule, training: Training, least: int) 
 
 def _stages(estimator: Any, schedule: Schedule, training: Training, least: int) -> Steps:
     estimator.fit(training.x.copy(), training.y)
-    total = sum(1 for _ in estimator.staged_predict_proba(training.x[:1]))  # it may have stopped early
+    total = sum(1 for _ in estimator.staged_predict_proba(training.x[:1].copy()))  # it may have stopped early
     for stage in schedule.window(total, least):
         yield stage, _stage(estimator, stage)
 
@@ -193,7 +193,7 @@ def _growing(estimator: Any, schedule: Schedule, training: Training, least: int)
         with warnings.catch_warnings():
             # A step is cut short on purpose, so "did not converge" is no news; `stopped_short` tells of the last one.
             warnings.simplefilter("ignore", sklearn_part("exceptions").ConvergenceWarning)
-            estimator.fit(training.x.copy(), training.y)  # a copy, as a step of a pipeline may work in place
+            estimator.fit(training.x.copy(), training.y)  # a copy: a step of a pipeline may work in place
         done = checkpoint
         yield checkpoint, estimator.predict_proba
 

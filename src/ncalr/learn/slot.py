@@ -20,8 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ncalr.errors import BadInput, NcalrError
-from ncalr.learn.feeds import OnDevice, Streamed, cut
-from ncalr.learn.recipe import Recipe
+from ncalr.learn.feeds import Feed, Streamed, cut
+from ncalr.learn.recipes import Recipe
 from ncalr.learn.tap import Tap
 
 NEVER = 2**62
@@ -49,11 +49,11 @@ class Build:
 class Slot:
     """A network, its optimiser, its tables and, on a GPU, its stream and its graph."""
 
-    def __init__(self, build: Build, feed: OnDevice | Streamed) -> None:
+    def __init__(self, build: Build, feed: Feed) -> None:
         self.build, self.feed, self.recipe = build, feed, build.recipe
         device = build.device
         self.cuda = device.type == "cuda"
-        self.stream = torch.cuda.Stream(device) if self.cuda else None
+        self.stream: Any = torch.cuda.Stream(device) if self.cuda else None
         self.net = self._fresh(0)
         for module in self.net.modules():
             if isinstance(module, nn.Dropout):
@@ -63,7 +63,8 @@ class Slot:
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
-        self.rate = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
+        self.rate: Any = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
+        self.rates: Any = None
         self.optimiser = torch.optim.SGD(
             [p for p in self.net.parameters() if p.requires_grad],
             lr=self.rate,
@@ -82,7 +83,7 @@ class Slot:
         self.seed = self.steps = 0
         self.raw: Any = None
         if feed.streamed:
-            shape = (build.batch, *feed.pool.shape)  # type: ignore[union-attr]
+            shape = (build.batch, *feed.pool.shape)
             kind = torch.uint8 if feed.normalise.images else torch.float32
             self.raw = torch.zeros(shape, dtype=kind, device=device)
         self._tables(1)
@@ -172,14 +173,14 @@ class Slot:
             return
         total = self.steps * self.recipe.epochs
         raise TrainingFailed(
-            f"the loss was not finite at step {bad + 1} of {total} (epoch {bad // max(self.steps, 1) + 1}, noticed after "
-            f"epoch {epoch}), at a learning rate of {self.recipe.rate_at(bad / total):.3g}; try a lower rate, for "
-            f"instance rate={self.recipe.rate / 10:g}, a warm-up (warm_up=0.05), or look for broken items in the pool"
+            f"the loss was not finite at step {bad + 1} of {total} (epoch {bad // max(self.steps, 1) + 1}, noticed "
+            f"after epoch {epoch}), at a learning rate of {self.recipe.rate_at(bad / total):.3g}; try a lower one, "
+            f"for instance rate={self.recipe.rate / 10:g}, a warm-up (warm_up=0.05), or look for broken items"
         )
 
     # -- looking ------------------------------------------------------------------------------------------------
 
-    def sweep(self, feed: OnDevice | Streamed, positions: Any, forward: Any = None) -> Iterator[tuple[slice, Any]]:
+    def sweep(self, feed: Feed, positions: Any, forward: Any = None) -> Iterator[tuple[slice, Any]]:
         """Evaluate items chunk by chunk: where they stand, and what `forward(x)` gives (features and logits)."""
         forward = forward or self.look
         positions = np.asarray(positions)
@@ -289,7 +290,7 @@ class Slot:
         self.shift = torch.zeros((rows, batch, 2), dtype=torch.int64, device=device)
         self.mirror = torch.zeros((rows, batch), dtype=torch.bool, device=device)
         self.lam = torch.ones(rows, device=device)
-        self.rates: Any = torch.zeros(rows * self.recipe.epochs, device=device)
+        self.rates = torch.zeros(rows * self.recipe.epochs, device=device)
         self.graph = None
 
     def _step(self) -> None:
@@ -330,7 +331,7 @@ class Slot:
                     self.row.zero_()
                     self.done.zero_()
                     self._step()
-                self.stream.synchronize()  # type: ignore[union-attr]
+                self.stream.synchronize()
                 self.row.zero_()
                 self.optimiser.zero_grad(set_to_none=True)
                 graph = torch.cuda.CUDAGraph()

@@ -27,7 +27,7 @@ def _safetensors() -> Any:
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     """Write arrays to a file that appears whole or not at all."""
-    ready = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    ready = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     _replace(path, _safetensors().save(ready))
 
 

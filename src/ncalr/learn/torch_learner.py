@@ -27,13 +27,13 @@ from ncalr.dynamics import Recorder
 from ncalr.errors import BadInput
 from ncalr.learn import storage
 from ncalr.learn.enhance import Enhancer
-from ncalr.learn.feeds import OnDevice, Streamed, rescaled
+from ncalr.learn.feeds import Feed, OnDevice, Streamed, rescaled
 from ncalr.learn.learner import Job, Record, Task
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.nets import network
 from ncalr.learn.phase import Check, Phase
 from ncalr.learn.progress import Progress, progress_for
-from ncalr.learn.recipe import Recipe, recipe
+from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
 AHEAD = 8  # steps given to the device between two looks at the other runs
@@ -93,7 +93,7 @@ class TorchLearner:
                 "samples='dropout' needs dropout in the network: set dropout=0.3 or so, or samples='checkpoints'"
             )
         self.progress = progress if isinstance(progress, Progress) else progress_for(progress)
-        self._feeds: list[tuple[Pool, OnDevice | Streamed]] = []
+        self._feeds: list[tuple[Pool, Feed]] = []
         self._slots: dict[Any, list[Slot]] = {}
         self._last: dict[int, Any] = {}
 
@@ -185,6 +185,8 @@ class TorchLearner:
         with slot.on(), torch.no_grad():
             sums = Sums(torch.cat(features), torch.cat(logits), slot.labels, task.classes)
             weights = slot.tap.weights
+            if weights is not None and weights.shape != (task.classes, features[0].shape[1]):
+                weights = None  # an inner layer was named: nc3 compares the last one with the means
             tensors = (*sums.tensors(), slot.bad, *(() if weights is None else (weights.detach().float(),)))
             arrived = tuple(_to_host(t) for t in tensors)
         yield slot.mark()
@@ -244,7 +246,7 @@ class TorchLearner:
             return ("logits",)
         return ("predictions",) if "checkpoint_predictions" in needs else ()
 
-    def _feed(self, pool: Pool) -> OnDevice | Streamed:
+    def _feed(self, pool: Pool) -> Feed:
         """The pool on the device, or a stream from it; kept for the next job on the same pool."""
         for known, feed in self._feeds:
             if known is pool:
@@ -289,7 +291,7 @@ class TorchLearner:
         tensors = {f"net.{name}": value for name, value in slot.state().items()}
         tensors |= {f"momentum.{place}": value for place, value in enumerate(slot.momenta())}
         if slot.cuda:
-            slot.stream.synchronize()  # type: ignore[union-attr]
+            slot.stream.synchronize()
         arrays = {name: value.cpu().numpy() for name, value in tensors.items()}
         if recorder is not None:
             arrays |= {f"recorder.{name}": value for name, value in recorder.state().items()}
@@ -398,7 +400,7 @@ class TorchModel:
                 features.append(_to_host(f))
                 logits.append(_to_host(z))
         if slot.cuda:
-            slot.stream.synchronize()  # type: ignore[union-attr]
+            slot.stream.synchronize()
         return torch.cat(features).numpy(), torch.cat(logits).numpy()
 
     def save(self, folder: Path | str) -> None:

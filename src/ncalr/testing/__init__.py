@@ -6,8 +6,23 @@ from ncalr import testing
 @pytest.mark.parametrize("check", testing.STRATEGY_CHECKS, ids=lambda check: check.__name__)
 def test_my_strategy(check):
     check("my_strategy")
+
+case = testing.LearnerCase(lambda: MyLearner())
+
+@pytest.mark.parametrize("check", testing.LEARNER_CHECKS, ids=lambda check: check.__name__)
+def test_my_learner(check):
+    check(case)
 """
 
+from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase, check_learner, example_items
 from ncalr.testing.strategies import STRATEGY_CHECKS, check_strategy, example_pool
 
-__all__ = ["STRATEGY_CHECKS", "check_strategy", "example_pool"]
+__all__ = [
+    "LEARNER_CHECKS",
+    "STRATEGY_CHECKS",
+    "LearnerCase",
+    "check_learner",
+    "check_strategy",
+    "example_items",
+    "example_pool",
+]

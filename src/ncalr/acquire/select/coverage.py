@@ -97,9 +97,9 @@ class _Coverage:
         picked: list[int] = []
         gains: list[float] = []
         while len(picked) < k:
-            at = int(bounds.argmax())
-            if not fresh[at] or self.slot_of[at] < 0:
-                block = self._keep(at, bounds) if self.slot_of[at] < 0 else self._look(at, bounds)
+            at = self.backend.lazy_best(bounds, fresh, self.kept, self.slot_of, self.best, self.worth)
+            if self.slot_of[at] < 0:
+                block = self._keep(at, bounds)
                 bounds[block] = self.backend.numpy(self._gain(self.kept, self.slot_of[block]))
                 fresh[block] = True
                 continue
@@ -130,18 +130,15 @@ class _Coverage:
         dots = self.backend.xp.matmul(rows, self.features.T, out=out)
         return self.backend.to_kernel(dots, norms, self.norms, self.scale, self.ball)
 
-    def _look(self, at: int, bounds: Any) -> Any:
-        """Which items to bring up to date: this one, and on a GPU others with large bounds whose rows are kept."""
-        if self.backend.looks == 1:
-            return np.array([at])
-        return _first(at, np.where(self.slot_of >= 0, bounds, -np.inf), self.backend.looks)
-
     def _keep(self, at: int, bounds: Any) -> Any:
         """Compute the kernel rows of this item and of those without that will be looked at next, in one product.
 
         The rows that will be looked at last make room.
         """
-        missing = _first(at, np.where(self.slot_of < 0, bounds, -np.inf), _AHEAD)
+        urgency = np.where(self.slot_of < 0, bounds, -np.inf)
+        urgency[at] = np.inf
+        missing = _largest(urgency, _AHEAD)
+        missing = missing[urgency[missing] > -np.inf]
         room = _largest(np.where(self.owner < 0, np.inf, -bounds[self.owner]), len(missing))
         self.slot_of[self.owner[room][self.owner[room] >= 0]] = -1
         self.owner[room], self.slot_of[missing] = missing, room
@@ -160,13 +157,6 @@ class _Coverage:
 def _largest(values: Any, count: int) -> Any:
     """Positions of the largest values, in no order."""
     return np.argpartition(values, -count)[-count:] if count < len(values) else np.arange(len(values))
-
-
-def _first(at: int, values: Any, count: int) -> Any:
-    """This position and those of the largest values that are not minus infinity, in no order."""
-    values[at] = np.inf
-    found = _largest(values, count)
-    return found[values[found] > -np.inf]
 
 
 def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float:

@@ -20,6 +20,7 @@ from torch import nn
 
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, unknown
+from ncalr.learn.nets.external import external_network, is_external
 from ncalr.learn.nets.resnet import Basic, Bottleneck, ResNet, Wide
 from ncalr.learn.nets.vectors import MLP, linear
 
@@ -67,6 +68,8 @@ NETS: dict[str, Factory] = {
 
 def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """The network of this name for items of this shape, freshly initialised from torch's random numbers."""
+    if is_external(name):
+        return external_network(name, classes, shape, **options)
     spec = parse(name)
     if spec.name not in NETS:
         raise unknown("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")

@@ -21,7 +21,7 @@ class NormAct(nn.BatchNorm2d):
         super().__init__(channels)
         self.relu = relu
 
-    def forward(self, x: Any, residual: Any = None) -> Any:  # type: ignore[override]
+    def forward(self, x: Any, residual: Any = None) -> Any:
         """As the class says."""
         slopes = torch.is_grad_enabled() and not self.training  # as for SISOM: the fused pass has none there
         wide = x.is_cuda and x.dtype == torch.bfloat16 and x.shape[1] % 64 == 0

@@ -85,7 +85,18 @@ class Recipe:
 RECIPES = {
     "strong": Recipe(),
     "paper": Recipe(rate=0.025, decay=3e-4, crop=0, batch=100, schedule="cosine", nesterov=False),
-    "digits": Recipe(epochs=40, batch=32, rate=0.1, crop=1, flip=False, opens=0.3, fallback=0.6, accuracy=0.999),
+    "digits": Recipe(
+        epochs=40,
+        batch=32,
+        rate=0.05,
+        drop=0.3,
+        decay=1e-3,
+        crop=1,
+        flip=False,
+        opens=0.3,
+        fallback=0.6,
+        accuracy=0.999,
+    ),
     "head": Recipe(epochs=50, batch=64, rate=0.05, crop=0, flip=False, decay=1e-4),
 }
 """Named recipes. `paper` is a bracket: the paper does not print its own (docs/learning.md says on what evidence)."""

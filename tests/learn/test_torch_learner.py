@@ -1,0 +1,360 @@
+"""TorchLearner on real digits: what it gives, that it repeats, that it goes on where it was killed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import ncalr
+from ncalr.data import ArrayPool
+from ncalr.errors import BadInput
+from ncalr.geometry import measure_collapse
+from ncalr.learn import Job, TorchLearner, needs_of
+from ncalr.learn.measures import Sums, read
+from ncalr.learn.slot import TrainingFailed
+from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase
+
+QUICK = {"epochs": 6, "checkpoints": 3, "batch": 32, "rate": 0.05}
+
+
+def learner(**changes):
+    """A small network, trained briefly."""
+    return TorchLearner(changes.pop("net", "resnet8"), "digits", device="cpu", progress=False, **{**QUICK, **changes})
+
+
+def job(pool, labels, m=80, **changes):
+    """The first m items are labelled."""
+    return Job(pool, pool.ids[:m], labels[:m], 10, **{"needs": needs_of("ncal"), **changes})
+
+
+CASE = LearnerCase(lambda: learner(net="mlp(widths=32)", epochs=6, checkpoints=3), random=True)
+
+
+@pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
+def test_conforms(check):
+    check(CASE)
+
+
+def test_digits_collapse_and_are_told_apart(pool, labels, digits):
+    model = TorchLearner("resnet8", "digits", device="cpu", progress=False).fit(job(pool, labels, 300))
+    record = model.record
+    window = [check for check in record.history if check["epoch"] in record.checkpoints]
+    assert len(record.checkpoints) >= 10
+    assert window[-1]["accuracy"] == 1
+    assert window[-1]["nc1"] < 0.95 * window[0]["nc1"]
+    assert record.rule in ("accuracy", "plateau", "fallback")
+    assert record.flipping > 0
+    test = ArrayPool(digits[0][600:1000])
+    assert (model.predict(test).argmax(1) == digits[1][600:1000]).mean() > 0.93
+
+
+def test_evidence_is_what_the_network_says(pool, labels):
+    """Features and logits by hand: the saved weights in a fresh network, evaluation mode, the pool's own scale."""
+    trained = learner()
+    model = trained.fit(job(pool, labels))
+    net = trained._maker(10, (8, 8, 1))()
+    net.load_state_dict(model.state)
+    net.eval()
+    scale = model.scales
+    x = (torch.from_numpy(pool.items[80:]).float() - scale["mean"][0]) / scale["deviation"][0]
+    with torch.no_grad():
+        inner = net.stages(net.norm(net.stem(x.permute(0, 3, 1, 2)))).mean((2, 3))
+        logits = net.head(inner)
+    evidence = model.evidence()
+    torch.testing.assert_close(evidence["features"], inner, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(evidence["logits"], logits, rtol=1e-4, atol=1e-4)
+    assert (evidence["checkpoint_predictions"][-1] == logits.argmax(1).numpy()).all()
+    assert scale["mean"][0] == pytest.approx(pool.items.mean(), rel=1e-5)
+
+
+def test_side_by_side_is_one_after_the_other(pool, labels):
+    jobs = [job(pool, labels, seed=seed) for seed in (0, 1)]
+    both = learner(together=2).fit_all(jobs)
+    for one, alone in zip(both, [learner().fit(j) for j in jobs], strict=True):
+        assert all(torch.equal(one.state[name], alone.state[name]) for name in alone.state)
+
+
+def test_a_learner_used_twice_forgets_the_first_job(pool, labels):
+    used = learner()
+    used.fit(job(pool, labels, seed=5))
+    again, fresh = used.fit(job(pool, labels)), learner().fit(job(pool, labels))
+    assert all(torch.equal(again.state[name], fresh.state[name]) for name in fresh.state)
+
+
+@pytest.mark.parametrize("killed_after", [2, 4, 5])
+def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, monkeypatch, killed_after):
+    """The checkpoint of some epoch is all that is left; the picks are those of a training that was never killed."""
+    monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
+    whole = learner().fit(job(pool, labels))
+    given = job(pool, labels, folder=tmp_path)
+    dying = learner()
+    saves = []
+
+    def save(*arguments):
+        TorchLearner._save(dying, *arguments)
+        saves.append(arguments[-1])
+        if arguments[-1] == killed_after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(dying, "_save", save)
+    with pytest.raises(KeyboardInterrupt):
+        dying.fit(given)
+    assert saves[-1] == killed_after
+    resumed = learner().fit(given)
+    assert resumed.record.notes == [f"went on after epoch {killed_after}"]
+    assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
+    assert resumed.record.checkpoints == whole.record.checkpoints
+    picks = [ncalr.query("ncal", 20, ids=m.watched, **m.evidence()) for m in (whole, resumed)]
+    assert picks[0].ids.tolist() == picks[1].ids.tolist()
+    assert not list(tmp_path.glob("training*"))
+
+
+def test_a_checkpoint_of_another_training_is_not_touched(pool, labels, tmp_path, monkeypatch):
+    monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
+    (tmp_path / "training.json").write_text(json.dumps({"belongs": "somebody", "arrays": "x"}))
+    with pytest.raises(BadInput, match="another training"):
+        learner().fit(job(pool, labels, folder=tmp_path))
+    assert (tmp_path / "training.json").exists()
+
+
+def test_a_streamed_pool_gives_what_one_in_memory_gives(pool, labels):
+    streamed, held = (learner(data=data, workers=0).fit(job(pool, labels)) for data in ("stream", "device"))
+    assert all(torch.equal(streamed.state[name], held.state[name]) for name in held.state)
+    torch.testing.assert_close(streamed.evidence()["features"], held.evidence()["features"])
+
+
+def test_worker_processes_read_the_pool(pool, labels):
+    model = learner(data="stream", workers=1, epochs=2, checkpoints=2).fit(job(pool, labels, 40))
+    assert len(model.evidence()["features"]) == 560
+
+
+def test_warm_start_begins_where_the_last_one_ended(pool, labels):
+    warm = learner(warm=True, epochs=4)
+    warm.fit(job(pool, labels))
+    again = warm.fit(job(pool, labels, round=1))
+    cold = learner(epochs=4).fit(job(pool, labels, round=1))
+    assert again.record.history[0]["accuracy"] > cold.record.history[0]["accuracy"] + 0.2
+
+
+@pytest.mark.parametrize(
+    "changes", [{"mixup": 0.4}, {"smoothing": 0.1}, {"schedule": "cosine"}, {"crop": 0, "flip": True}]
+)
+def test_every_way_of_training_learns(pool, labels, changes):
+    model = learner(epochs=15, **changes).fit(job(pool, labels, 200))
+    assert model.record.history[-1]["accuracy"] > 0.8
+
+
+def test_balanced_draws_every_class_equally(pool, labels):
+    rare = np.concatenate([np.flatnonzero(labels == 0)[:40], np.flatnonzero(labels == 1)[:2]])
+    trained = learner(balanced=True)
+    task = Job(pool, rare, labels[rare], 2).checked()
+    slot = trained._borrow(task, trained._feed(pool))
+    slot.start(0, task.positions, task.labels, 2)
+    drawn = []
+    for epoch in range(1, 21):
+        slot.begin(epoch)
+        drawn.append(slot.target[: slot.steps].flatten())
+    assert 0.4 < float(torch.cat(drawn).float().mean()) < 0.6
+
+
+def test_an_epoch_sees_every_item(pool, labels):
+    trained = learner()
+    task = job(pool, labels, 75).checked()
+    slot = trained._borrow(task, trained._feed(pool))
+    slot.start(0, task.positions, task.labels, 10)
+    slot.begin(1)
+    first = slot.order[: slot.steps].flatten().clone()
+    assert set(first.tolist()) == set(range(75))
+    assert (slot.target[: slot.steps].flatten().numpy() == labels[first]).all()
+    slot.begin(2)
+    assert not torch.equal(first, slot.order[: slot.steps].flatten())
+
+
+def test_images_move_and_mirror_as_said():
+    from ncalr.learn.feeds import cut
+
+    image = torch.arange(1, 17, dtype=torch.uint8).reshape(1, 4, 4, 1)
+    rows = torch.zeros(3, dtype=torch.int64)
+    shift = torch.tensor([[1, 0], [0, -1], [0, 0]])
+    mirror = torch.tensor([False, False, True])
+    down, right, mirrored = cut(image, rows, shift, mirror)[..., 0]
+    assert down.tolist() == [[5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16], [0, 0, 0, 0]]
+    assert right.tolist() == [[0, 1, 2, 3], [0, 5, 6, 7], [0, 9, 10, 11], [0, 13, 14, 15]]
+    assert mirrored.tolist() == image[0, :, :, 0].flip(1).tolist()
+
+
+def test_collapse_sums_agree_with_a_pass_in_float64():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), [1, 5, 50, 0, 30, 9])
+    features = (rng.normal(size=(6, 12))[labels] + 0.2 * rng.normal(size=(len(labels), 12))).astype(np.float32)
+    logits, weights = rng.normal(size=(len(labels), 6)), rng.normal(size=(6, 12))
+    sums = Sums(*(torch.from_numpy(a) for a in (features, logits, labels)), 6)
+    ours, accuracy = read(sums.tensors(), weights)
+    slow = measure_collapse(features, labels, 6, weights=weights, predictions=logits.argmax(1))
+    for name, value in vars(slow).items():
+        assert getattr(ours, name) == pytest.approx(value, rel=1e-9), name
+    assert accuracy == (logits.argmax(1) == labels).mean()
+
+
+def test_monte_carlo_dropout(pool, labels):
+    needs = frozenset({"sampled_probs", "logits"})
+    model = learner(samples="dropout", draws=7, dropout=0.5).fit(job(pool, labels, needs=needs))
+    samples = model.evidence()["sampled_probs"]
+    assert samples.shape == (7, 520, 10)
+    torch.testing.assert_close(samples.sum(2), torch.ones(7, 520))
+    assert float(samples.std(0).max()) > 1e-3
+    with pytest.raises(BadInput, match="dropout"):
+        learner(samples="dropout")
+
+
+def test_checkpoints_as_samples(pool, labels):
+    model = learner().fit(job(pool, labels, needs=frozenset({"sampled_probs", "checkpoint_predictions", "probs"})))
+    evidence = model.evidence()
+    assert evidence["sampled_probs"].shape == (3, 520, 10)
+    assert (evidence["sampled_probs"].argmax(2) == evidence["checkpoint_predictions"]).mean() > 0.99
+    np.testing.assert_allclose(evidence["sampled_probs"][-1], evidence["probs"], atol=2e-3)
+
+
+def test_enhanced_features_by_hand(pool, labels):
+    """The gradient of the uniform cross-entropy at the features, from the head alone, worked out by hand."""
+    needs = frozenset({"enhanced", "features", "labelled_enhanced", "logits"})
+    trained = learner(steepness=(2.0, 1.0, 1.0, 1.0))
+    model = trained.fit(job(pool, labels, needs=needs))
+    evidence = model.evidence()
+    assert evidence["enhanced"].shape == (520, 16 + 32 + 64 + 64)
+    assert evidence["labelled_enhanced"].shape == (80, 176)
+    features, weights = evidence["features"].double(), model.state["head.weight"].double()
+    slope = (torch.softmax(evidence["logits"].double(), 1) - 0.1) @ weights
+    expected = torch.sigmoid(2.0 * features * slope)
+    torch.testing.assert_close(evidence["enhanced"][:, -64:].double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_save_and_load(pool, labels, tmp_path):
+    model = learner().fit(job(pool, labels))
+    model.save(tmp_path / "m")
+    assert {p.name for p in (tmp_path / "m").iterdir()} == {"model.safetensors", "model.json"}
+    loaded = learner().load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(pool), model.predict(pool))
+    assert loaded.record.history == json.loads(json.dumps(model.record.history))
+    with pytest.raises(BadInput, match="no model in"):
+        learner().load(tmp_path)
+
+
+def test_somebodys_own_network(pool, labels):
+    def make(classes, shape):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.ReLU(), nn.Linear(20, classes))
+
+    model = learner(net=make).fit(job(pool, labels))
+    assert model.evidence()["features"].shape == (520, 20)
+    deeper = learner(net=make, layer="1").fit(job(pool, labels))
+    assert deeper.evidence()["features"].shape == (520, 64)
+    with pytest.raises(BadInput, match="no linear layer"):
+        learner(net=lambda c, s: nn.Sequential(nn.Conv2d(1, c, 8), nn.Flatten())).fit(job(pool, labels))
+
+
+def test_a_loss_that_is_not_finite_says_when_and_what_to_try(pool, labels):
+    with pytest.raises(TrainingFailed, match=r"not finite at step \d+ of 18 .*learning rate of 1e\+\d+; try a lower"):
+        learner(rate=1e30, net="mlp").fit(
+            Job(ArrayPool(pool.items.reshape(600, 64) / 1.0), pool.ids[:80], labels[:80], 10)
+        )
+
+
+def test_evaluation_in_smaller_chunks_when_memory_is_short(pool, labels, monkeypatch):
+    trained = learner()
+    model = trained.fit(job(pool, labels))
+    slot = next(iter(trained._slots.values()))[0]
+    slot.chunk = 64
+    looked, refused = slot.look, []
+
+    def scarce(x):
+        if len(x) > 20:
+            refused.append(len(x))
+            raise torch.OutOfMemoryError("no more")
+        return looked(x)
+
+    monkeypatch.setattr(slot, "look", scarce)
+    found = torch.cat([z for _, (_, z) in slot.sweep(slot.feed, np.arange(80, 600))])
+    assert refused == [64, 32]
+    torch.testing.assert_close(found, model.evidence()["logits"], rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(slot, "look", lambda x: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
+    with pytest.raises(TrainingFailed, match="not enough memory"):
+        list(slot.sweep(slot.feed, np.arange(10)))
+
+
+def test_classes_without_labels_and_with_one(pool, labels):
+    few = np.concatenate([np.flatnonzero(labels == 0)[:20], np.flatnonzero(labels == 3)[:1]])
+    model = learner().fit(Job(pool, few, labels[few], 10, needs=needs_of("ncal")))
+    assert any("8 of 10 classes have no label yet" in note for note in model.record.notes)
+    assert any("1 classes have one label" in note for note in model.record.notes)
+    assert len(ncalr.query("ncal", 5, ids=model.watched, classes=10, **model.evidence())) == 5
+
+
+def test_options_that_cannot_be(pool, labels):
+    for options, words in (
+        ({"precision": "half"}, "precision"),
+        ({"data": "disk"}, "data"),
+        ({"samples": "x"}, "samples"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            TorchLearner("resnet8", **options)
+    if not torch.cuda.is_available():
+        with pytest.raises(BadInput, match="no GPU"):
+            TorchLearner("resnet8", device="cuda")
+    model = learner(net="mlp").fit(
+        Job(ArrayPool(np.random.default_rng(0).normal(size=(50, 4))), np.arange(20), np.arange(20) % 2)
+    )
+    with pytest.raises(BadInput, match="trained on items of shape"):
+        model.predict(pool)
+
+
+def test_progress_tells_what_happens(pool, labels):
+    from ncalr.learn.progress import Progress, Quiet, Terminal, progress_for
+
+    class Listener(Progress):
+        def __init__(self):
+            self.heard = []
+
+        def start(self, runs, epochs):
+            self.heard.append(("start", runs, epochs))
+
+        def step(self, run, epoch, images):
+            self.heard.append(("step", epoch, images))
+
+        def check(self, run, round_, facts):
+            self.heard.append(("check", facts["epoch"]))
+
+        def stop(self):
+            self.heard.append(("stop",))
+
+    listener = Listener()
+    TorchLearner("mlp", "digits", progress=listener, **QUICK).fit(
+        Job(ArrayPool(pool.items.reshape(600, 64) / 1.0), pool.ids[:64], labels[:64], 10)
+    )
+    assert listener.heard[0] == ("start", 1, 6)
+    assert [e for e in listener.heard if e[0] == "step"] == [("step", epoch, 64) for epoch in range(1, 7)]
+    assert listener.heard[-1] == ("stop",)
+    assert isinstance(progress_for(False), Quiet)
+    assert isinstance(progress_for(None), Quiet)  # tests have no terminal
+    shown = progress_for(True)
+    assert isinstance(shown, Terminal)
+    for runs in (2, 1):
+        shown.start(runs, 10)
+        shown.step(0, 3, 128)
+        shown.check(0, 2, {"accuracy": 0.5, "nc1": 1.0})
+        shown.step(0, 4, 128)
+        text = shown.bars.tasks[0].fields["facts"]
+        assert "round 2" in text
+        assert "50.0%" in text
+        assert "images/s" in text
+        shown.stop()
+
+
+def test_needs_of_strategies():
+    assert needs_of("ncal") == {"features", "logits", "checkpoint_predictions", "labelled_features", "labels"}
+    assert needs_of("random") == frozenset()
+    assert "enhanced" in needs_of("sisom", "margin")
+    assert "sampled_probs" in needs_of("bald")
