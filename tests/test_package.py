@@ -25,7 +25,7 @@ BLOCKS = [
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(ncalr.__path__, "ncalr.")
-    if not module.name.endswith("triton_kernels")  # needs Triton, which comes with torch's CUDA builds
+    if not module.name.endswith(("triton_kernels", "triton_norm"))  # needs Triton, which comes with torch's CUDA builds
 ]
 
 

@@ -16,6 +16,8 @@ def test_images_and_vectors():
     assert isinstance(pool, Pool)
     assert (len(pool), pool.shape, pool.dtype, pool.ids.tolist()) == (2, (4, 4, 1), np.uint8, [0, 1])
     np.testing.assert_array_equal(pool.read(np.array([1, 0]))[..., 0], images[::-1])
+    tokens = ArrayPool(np.array([[5, 7, 0]]))
+    assert (tokens.shape, tokens.dtype) == ((3,), np.int64)
     vectors = ArrayPool([[1.0, 2.0]], ids=["a"])
     assert (vectors.shape, vectors.dtype, vectors.ids.tolist()) == ((2,), np.float64, ["a"])
 
@@ -30,7 +32,7 @@ def test_a_mapped_file_is_not_read_whole(tmp_path):
     ("items", "ids", "words"),
     [
         (np.zeros((0, 3)), None, "at least one item"),
-        (np.zeros((2, 3), np.int64), None, "uint8"),
+        (np.zeros((2, 3), bool), None, "uint8"),
         (np.zeros((2, 4, 4), np.float32), None, "uint8"),
         (np.zeros(3), None, "got float64 of shape"),
         (np.zeros((2, 3)), [1, 1], "repeat"),

@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from optional import needed
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -396,7 +397,7 @@ def test_the_time_to_record_is_looked_at(pool):
 @pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
 def lightning(request, monkeypatch):
     """Either package, as if the other had not been imported."""
-    module = pytest.importorskip(request.param, reason="needs the extra lightning: pip install 'ncalr[lightning]'")
+    module = needed(request.param, "lightning")
     other = {"lightning.pytorch", "pytorch_lightning"} - {request.param}
     monkeypatch.delitem(callbacks.sys.modules, other.pop(), raising=False)
     return module
@@ -467,16 +468,16 @@ def test_lightning_records_the_ends_of_epochs(lightning, tmp_path, pool, labelle
 @advice
 @pytest.mark.parametrize("sanity", [0, 2])
 def test_lightning_records_validations_but_not_the_sanity_check(lightning, tmp_path, pool, labelled, sanity):
-    recorder = lightning_callback(loader(pool), CLASSES, ITEMS, at="validation", start=1)
+    recorder = lightning_callback(loader(pool), CLASSES, ITEMS, at="validation")
     module = module_of(lightning, labelled)
     trainer = lightning_trainer(
         lightning, tmp_path, recorder, max_epochs=3, num_sanity_val_steps=sanity, val_check_interval=1
     )
     trainer.fit(module)
-    assert recorder.recorder.checkpoints == 2 * 3  # three batches an epoch, a validation after each
+    assert recorder.recorder.checkpoints == 3 * 3  # three batches an epoch, a validation after each
     assert recorder.recorder.predictions.tolist() == by_hand(module.net, pool).argmax(1).tolist()
     trainer.validate(module, verbose=False)
-    assert recorder.recorder.checkpoints == 2 * 3
+    assert recorder.recorder.checkpoints == 3 * 3
 
 
 @advice
@@ -509,9 +510,10 @@ def test_lightning_goes_on_after_a_resume(lightning, tmp_path, pool, labelled):
     trainer = lightning_trainer(lightning, tmp_path, first, max_epochs=3)
     trainer.fit(module_of(lightning, labelled, log, pool))
     trainer.save_checkpoint(tmp_path / "three.ckpt")
+    assert torch.load(tmp_path / "three.ckpt", weights_only=True)["callbacks"]  # without pickle
     again = lightning_callback(loader(pool), CLASSES, ITEMS, keep=("predictions", "logits"))
     trainer = lightning_trainer(lightning, tmp_path, again, max_epochs=5)
-    trainer.fit(module_of(lightning, labelled, log, pool), ckpt_path=tmp_path / "three.ckpt", weights_only=True)
+    trainer.fit(module_of(lightning, labelled, log, pool), ckpt_path=tmp_path / "three.ckpt")
     assert len(log) == 5
     assert again.recorder.checkpoint_predictions().tolist() == log
     np.testing.assert_array_equal(again.recorder.checkpoint_logits()[:3], first.recorder.checkpoint_logits())
@@ -540,8 +542,8 @@ def test_lightning_with_another_model_is_refused(lightning, tmp_path, pool, labe
 
 @pytest.fixture
 def transformers():
-    pytest.importorskip("accelerate", reason="the Trainer needs accelerate: pip install 'ncalr[hf]'")
-    return pytest.importorskip("transformers", reason="needs the extra hf: pip install 'ncalr[hf]'")
+    needed("accelerate", "hf")  # by the Trainer
+    return needed("transformers", "hf")
 
 
 def texts(count, seed):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from optional import needed
 from torch import nn
 from torch.nn import functional as F
 
@@ -100,6 +100,9 @@ def test_images_are_resized_and_grey_ones_shown_to_every_channel():
     torch.testing.assert_close(seen(x), torch.cat([grey] * 3, 1))
     flat = torch.full((2, 1, 40, 40), 0.7)
     torch.testing.assert_close(seen(flat), torch.full((2, 3, 12, 10), 0.7))
+    spot = torch.zeros(1, 1, 48, 40)
+    spot[0, 0, 24, 20] = 1.0  # between the pixels that plain sampling would look at
+    assert seen(spot).sum() > 0
     same = torch.randn(2, 1, 12, 10)
     torch.testing.assert_close(seen(same)[:, 2], same[:, 0], rtol=0, atol=0)
 
@@ -231,13 +234,13 @@ SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 
 @pytest.fixture(scope="module")
 def transformers():
-    return pytest.importorskip("transformers", reason="needs the extra hf: pip install 'ncalr[hf]'")
+    return needed("transformers", "hf")
 
 
 @pytest.fixture(scope="module")
 def bert(transformers, tmp_path_factory):
     """A folder with a tiny BERT and its tokeniser."""
-    tokenizers = pytest.importorskip("tokenizers", reason="needs the extra hf: pip install 'ncalr[hf]'")
+    tokenizers = needed("tokenizers", "hf")
     folder = tmp_path_factory.mktemp("models") / "tiny.bert-1"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad", "film", "a", "very"]
     rules = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
@@ -329,6 +332,7 @@ def test_a_network_without_padding_takes_the_end_of_the_text(transformers, tmp_p
     transformers.GPT2Config(vocab_size=9, eos_token_id=8, bos_token_id=8, **sizes).save_pretrained(tmp_path)
     model = network(f"hf:{tmp_path}(pretrained=false)", 2, (6,)).eval()
     assert model.trunk.padding == 8
+    assert model.trunk.net(torch.tensor([[3, 4]])).past_key_values is None
     with torch.no_grad():
         short, long = torch.tensor([[3, 4, 8, 8]]), torch.tensor([[3, 4, 8, 8, 8, 8]])
         torch.testing.assert_close(model(short), model(long))
@@ -377,6 +381,12 @@ def test_a_convolutional_network_takes_any_size(transformers, tmp_path):
     check_frozen(network(f"hf:{tmp_path}(frozen=true)", 2, (40, 40, 3)), x)
 
 
+def test_networks_of_images_and_texts_are_refused(transformers, tmp_path):
+    transformers.CLIPConfig().save_pretrained(tmp_path)
+    with pytest.raises(BadInput, match=r"reads images together with texts; .*timm:vit_base_patch16_clip_224"):
+        network(f"hf:{tmp_path}", 2, (32, 32, 3))
+
+
 def test_a_network_that_is_not_there(transformers, tmp_path):
     with pytest.raises(BadInput, match=r"cannot be loaded; expected a folder with a config.json, or a name on hugg"):
         network(f"hf:{tmp_path}", 2, (8,))
@@ -387,23 +397,7 @@ def test_a_network_that_is_not_there(transformers, tmp_path):
 
 @pytest.fixture(scope="module")
 def timm():
-    """The package timm, which imports torchvision.
-
-    The torchvision of the package index is built for CUDA. Next to a CPU build of torch its compiled part cannot be
-    loaded, and it fails as it describes two operators that are then not there. Nothing here calls them, so they are
-    declared.
-    """
-    why = "needs the extra timm: pip install 'ncalr[timm]'"
-    try:
-        return pytest.importorskip("timm", reason=why)
-    except RuntimeError as error:
-        if "torchvision::" not in str(error):
-            raise
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("torchvision", "timm")]:
-        del sys.modules[name]
-    for operator in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{operator}", "(Tensor a, Tensor b, float c) -> Tensor")
-    return pytest.importorskip("timm", reason=why)
+    return needed("timm", "timm")
 
 
 def test_a_convolutional_network_of_timm_takes_images_as_they_are(timm):

@@ -22,13 +22,15 @@ def test_the_strong_recipe_is_what_the_field_calls_strong():
 
 
 def test_schedules():
-    step = recipe("strong", schedule="step")
+    step = recipe("strong(drops=[0.6, 0.85])", schedule="step", warm_up=0.0)
     assert [step.rate_at(x) for x in (0, 0.59, 0.6, 0.84, 0.85, 1)] == pytest.approx(
         [0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
     )
     cosine = recipe("strong", schedule="cosine", warm_up=0.1)
     assert [cosine.rate_at(x) for x in (0, 0.05, 0.1, 0.55, 1)] == pytest.approx([0, 0.05, 0.1, 0.05, 0], abs=1e-12)
     assert recipe("strong", schedule="constant").rate_at(0.99) == 0.1
+    assert recipe("strong").rate_at(0.05) == pytest.approx(0.05)
+    assert [recipe("strong").rate_at(x) for x in (0.69, 0.71, 0.91)] == pytest.approx([0.1, 0.01, 0.001])
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,7 @@ def test_schedules():
         ({"batch": True}, "batch"),
         ({"rate": 0}, "positive"),
         ({"rate": float("nan")}, "positive"),
+        ({"drops": (0.6, 1.2)}, "drops must be shares"),
         ({"opens": 1.5}, "opens must lie in 0..1"),
         ({"decay": -1}, "negative"),
         ({"checkpoints": 200}, "200 checkpoints need as many epochs"),

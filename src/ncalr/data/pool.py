@@ -1,7 +1,8 @@
 """The pool: items with permanent ids and a way to read them.
 
 A pool gives its items as arrays, a block at a time, and never holds labels. Images are uint8 (n, height, width,
-channels); vectors (embeddings, tables) are floating-point (n, d).
+channels); vectors (embeddings, tables) are floating-point (n, d); texts are whole numbers (n, length), the tokens that
+`ncalr.learn.nets.external.tokenise` makes of them.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class ArrayPool:
         images = array.ndim in (3, 4) and array.dtype == np.uint8
         if not len(array.shape) or not len(array):
             raise BadInput(f"a pool needs at least one item, got an array of shape {array.shape}")
-        if not images and not (array.ndim == 2 and array.dtype.kind == "f"):
+        if not images and not (array.ndim == 2 and array.dtype.kind in "fiu"):
             raise BadInput(
-                "a pool holds images, uint8 (n, height, width[, channels]), or vectors, floating-point (n, d); "
-                f"got {array.dtype} of shape {array.shape}"
+                "a pool holds images, uint8 (n, height, width[, channels]), vectors, floating-point (n, d), or tokens, "
+                f"whole numbers (n, length); got {array.dtype} of shape {array.shape}"
             )
         self.items = array[..., None] if array.ndim == 3 else array
         self.ids = np.arange(len(array)) if ids is None else np.asarray(ids)

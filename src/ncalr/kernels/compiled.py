@@ -452,20 +452,41 @@ def coverage_gain(kernel, slots, best, worth, out):
 coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
 
 
+@njit(fastmath=FAST | {"nnan"}, cache=True)
+def largest(values):
+    """The largest of some numbers, none of them NaN."""
+    top = values[0]
+    for i in range(values.shape[0]):
+        top = max(top, values[i])
+    return top
+
+
 @njit(fastmath=FAST, cache=True)
 def lazy_best(bounds, fresh, kernel, slots, best, worth):
     """The item with the largest gain, or the first one on the way there whose kernel row is not kept.
 
-    Bounds are brought up to date only for items that come to the top.
+    Bounds are brought up to date only for items that come to the top. The first of equals comes first. The largest
+    bound of every 256 is kept, so that finding the top does not cost more than bringing it up to date.
     """
+    n, width = bounds.shape[0], 256
+    tops = np.empty((n + width - 1) // width)
+    for b in range(tops.shape[0]):
+        tops[b] = largest(bounds[b * width : (b + 1) * width])
     one, gain = np.zeros(1, np.int64), np.zeros(1)
     while True:
-        at = np.argmax(bounds)
+        top = largest(tops)
+        b = 0
+        while tops[b] != top:
+            b += 1
+        at = b * width
+        while bounds[at] != top:
+            at += 1
         if fresh[at] or slots[at] < 0:
             return at
         one[0] = slots[at]
         coverage_gain_serial(kernel, one, best, worth, gain)
         bounds[at], fresh[at] = gain[0], True
+        tops[b] = largest(bounds[b * width : (b + 1) * width])
 
 
 # -- checks ---------------------------------------------------------------------------------------------------

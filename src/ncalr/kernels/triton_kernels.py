@@ -95,7 +95,7 @@ def cmap(
     rows: int = 128,
     step: int = 8,
     warps: int = 1,
-    stages: int = 3,
+    stages: int = 2,
 ) -> Array:
     """CMAP of each row of half- or single-precision features; tables in float32 on the same device.
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ncalr.learn.callbacks import PoolWatcher, lightning_callback, trainer_callback
     from ncalr.learn.learner import Job, Learner, Model, Record, needs_of
     from ncalr.learn.recipes import Recipe, recipe
     from ncalr.learn.sklearn_learner import SklearnLearner
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Job": "ncalr.learn.learner",
+    "PoolWatcher": "ncalr.learn.callbacks",
+    "lightning_callback": "ncalr.learn.callbacks",
+    "trainer_callback": "ncalr.learn.callbacks",
     "Learner": "ncalr.learn.learner",
     "Model": "ncalr.learn.learner",
     "Recipe": "ncalr.learn.recipes",
@@ -26,7 +30,20 @@ _HOME = {
     "recipe": "ncalr.learn.recipes",
 }
 
-__all__ = ["Job", "Learner", "Model", "Recipe", "Record", "SklearnLearner", "TorchLearner", "needs_of", "recipe"]
+__all__ = [
+    "Job",
+    "Learner",
+    "Model",
+    "PoolWatcher",
+    "Recipe",
+    "Record",
+    "SklearnLearner",
+    "TorchLearner",
+    "lightning_callback",
+    "needs_of",
+    "recipe",
+    "trainer_callback",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -94,8 +94,8 @@ class PoolWatcher:
         self.done = self.done + 1 if done is None else done
         if self.done <= self.start or (self.done - self.start) % self.every:
             return False
-        wanted = "logits" if self.recorder.keep & {"logits", "probs"} else "predictions"
-        self.recorder.record(self._pool(self._outputs if wanted == "logits" else self._predictions)[0])
+        look = self._outputs if self.recorder.keep & {"logits", "probs"} else self._predictions
+        self.recorder.record(self._pool(look)[0])
         return True
 
     def evidence(self, labelled: Any = None) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def evaluating(model: nn.Module) -> Iterator[torch.device]:
             model.eval()
             yield device
         finally:
-            for module, mode in modes:  # not module.train(mode), which reaches all modules below
+            for module, mode in modes:  # the flag alone: somebody's own train() may do more
                 module.training = mode
 
 

@@ -39,7 +39,7 @@ class Enhancer:
         slot.net.eval()
         try:
             with torch.enable_grad(), slot.autocast():
-                logits = slot.net(x.requires_grad_())
+                logits = slot.net(x.requires_grad_(x.is_floating_point()))
                 loss = -F.log_softmax(logits.float(), 1).mean(1).sum()
                 slopes = torch.autograd.grad(loss, heard)
         finally:

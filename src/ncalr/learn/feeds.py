@@ -20,10 +20,10 @@ SAMPLE = 8192
 
 
 class Normaliser:
-    """From raw items to what a network reads: (n, c, h, w) in channels-last order, or (n, d)."""
+    """From raw items to what a network reads: (n, c, h, w) in channels-last order, (n, d), or tokens as they are."""
 
-    def __init__(self, images: bool, mean: Any, deviation: Any, device: torch.device) -> None:
-        self.images = images
+    def __init__(self, images: bool, tokens: bool, mean: Any, deviation: Any, device: torch.device) -> None:
+        self.images, self.tokens = images, tokens
         self.mean = torch.as_tensor(mean, dtype=torch.float32, device=device)
         self.scale = 1 / torch.as_tensor(deviation, dtype=torch.float32, device=device)
 
@@ -32,13 +32,15 @@ class Normaliser:
         """From the pool's own mean and deviation: of each channel for images, of all dimensions for vectors."""
         rows = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
         sample = pool.read(rows)
-        images = len(pool.shape) == 3
+        images, tokens = len(pool.shape) == 3, len(pool.shape) == 1 and pool.dtype.kind != "f"
+        if tokens:
+            return cls(images, tokens, [0.0], [1.0], device)
         mean = sample.mean(axis=tuple(range(sample.ndim - 1)), dtype=np.float64)
         if images:
             deviation = sample.std(axis=(0, 1, 2), dtype=np.float64)
         else:  # one scale for all dimensions: embeddings keep their shape
             deviation = np.full_like(mean, float((sample - mean).std(dtype=np.float64)))
-        return cls(images, mean, np.where(deviation > 0, deviation, 1.0), device)
+        return cls(images, tokens, mean, np.where(deviation > 0, deviation, 1.0), device)
 
     def scales(self) -> dict[str, list[float]]:
         """Plain numbers; see `rescaled`."""
@@ -46,6 +48,8 @@ class Normaliser:
 
     def __call__(self, raw: Any, dtype: Any) -> Any:
         """Normalised, in this precision."""
+        if self.tokens:
+            return raw.long()
         ready = ((raw.float() - self.mean) * self.scale).to(dtype)
         return ready.permute(0, 3, 1, 2) if self.images else ready
 
@@ -63,13 +67,18 @@ def cut(items: Any, rows: Any, shift: Any = None, mirror: Any = None) -> Any:
     return items[rows[:, None, None], down[:, :, None], across[:, None, :]] * inside[..., None]
 
 
+def readable(items: Any) -> Any:
+    """The same numbers in a kind that torch has: it knows no unsigned ones but bytes."""
+    return items.astype(np.int64) if items.dtype.kind == "u" and items.dtype != np.uint8 else items
+
+
 class OnDevice:
     """The whole pool on the device (or, on the CPU, the pool's own memory)."""
 
     streamed = False
 
     def __init__(self, pool: Pool, device: torch.device) -> None:
-        items = pool.items if isinstance(pool, ArrayPool) else pool.read(slice(None))
+        items = readable(pool.items if isinstance(pool, ArrayPool) else pool.read(slice(None)))
         if not items.flags.writeable:
             items = np.array(items)  # torch cannot share memory that may not be written
         self.items = torch.from_numpy(np.ascontiguousarray(items)).to(device)
@@ -88,7 +97,8 @@ def rescaled(feed: Feed, scales: dict[str, list[float]]) -> Feed:
     """The same items with the scales of another pool: a model must see test images as it saw its own."""
     other = copy(feed)
     device = feed.normalise.mean.device
-    other.normalise = Normaliser(feed.normalise.images, scales["mean"], scales["deviation"], device)
+    known = feed.normalise
+    other.normalise = Normaliser(known.images, known.tokens, scales["mean"], scales["deviation"], device)
     return other
 
 
@@ -110,7 +120,7 @@ class _Reader(torch.utils.data.Dataset[Any]):
         self.pool = pool
 
     def __getitem__(self, positions: Any) -> Any:
-        return torch.from_numpy(np.array(self.pool.read(np.asarray(positions))))
+        return torch.from_numpy(readable(np.array(self.pool.read(np.asarray(positions)))))
 
 
 class Streamed:

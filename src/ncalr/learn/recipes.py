@@ -6,7 +6,7 @@
 
 **The schedule and the checkpoint window belong together.** FF counts how often a prediction flips over the window;
 where the learning rate has decayed to nothing, nothing flips and FF says nothing. The default schedule therefore
-goes down in two steps (to a tenth at 60 % of the training, to a hundredth at 85 %), and the window lies behind the
+goes down in two steps (to a tenth at 70 % of the training, to a hundredth at 90 %), and the window lies behind the
 first of them: where the network fits its labels and still moves. The record of a training says in what share of the
 pool FF is above 0.
 """
@@ -33,9 +33,10 @@ class Recipe:
     momentum: float = 0.9
     nesterov: bool = True
     decay: float = 5e-4  # weight decay
-    schedule: str = "step"  # constant, step (at 60 % to rate * drop, at 85 % to rate * drop^2) or cosine (to 0)
+    schedule: str = "step"  # constant, step (down by `drop` at each of `drops`) or cosine (to 0)
+    drops: tuple[float, ...] = (0.7, 0.9)  # shares of the training
     drop: float = 0.1
-    warm_up: float = 0.0  # share of the training over which the rate rises from 0
+    warm_up: float = 0.1  # share of the training over which the rate rises from 0
     crop: int = 4  # pixels of zeros around an image before it is cropped at random; 0: no crop
     flip: bool = True  # mirror half of the images
     smoothing: float = 0.0  # label smoothing
@@ -44,7 +45,7 @@ class Recipe:
     dropout: float = 0.0  # before the last layer; Monte-Carlo dropout needs it above 0
     checkpoints: int = 10  # how many the window holds at least
     opens: float = 0.5  # share of the training before which the window never opens
-    fallback: float = 0.65  # share of the training at which it opens whatever the collapse measures say
+    fallback: float = 0.75  # share of the training at which it opens whatever the collapse measures say
     accuracy: float = 0.99  # training accuracy that begins the terminal phase
     stop: bool = False  # end the training once the window is full, at one checkpoint an epoch
 
@@ -58,6 +59,8 @@ class Recipe:
         for name in shares:
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"{name} must lie in 0..1, got {getattr(self, name)!r}")
+        if not all(0 < place < 1 for place in self.drops):
+            raise BadInput(f"drops must be shares of the training such as (0.6, 0.85), got {self.drops!r}")
         if not self.rate > 0 or not math.isfinite(self.rate):
             raise BadInput(f"rate must be a positive number, got {self.rate!r}")
         if self.decay < 0 or self.mixup < 0:
@@ -78,17 +81,21 @@ class Recipe:
             left = (done - self.warm_up) / max(1 - self.warm_up, 1e-9)
             return self.rate * 0.5 * (1 + math.cos(math.pi * min(left, 1.0)))
         if self.schedule == "step":
-            return self.rate * (self.drop**2 if done >= 0.85 else self.drop if done >= 0.6 else 1.0)
+            return self.rate * self.drop ** sum(done >= place for place in self.drops)
         return self.rate
 
 
 RECIPES = {
     "strong": Recipe(),
-    "paper": Recipe(rate=0.025, decay=3e-4, crop=0, batch=100, schedule="cosine", nesterov=False),
+    "paper": Recipe(
+        rate=0.025, decay=3e-4, crop=0, batch=100, schedule="cosine", nesterov=False, warm_up=0.0, fallback=0.65
+    ),
     "digits": Recipe(
         epochs=40,
         batch=32,
         rate=0.05,
+        warm_up=0.0,
+        drops=(0.6, 0.85),
         drop=0.3,
         decay=1e-3,
         crop=1,
@@ -114,4 +121,6 @@ def recipe(name: str | Recipe = "strong", **changes: Any) -> Recipe:
     for key in changes:
         if key not in known:
             raise unknown("recipe value", key, known)
+    if isinstance(changes.get("drops"), list):
+        changes["drops"] = tuple(changes["drops"])
     return replace(name, **changes)

@@ -55,9 +55,8 @@ class Slot:
         self.cuda = device.type == "cuda"
         self.stream: Any = torch.cuda.Stream(device) if self.cuda else None
         self.net = self._fresh(0)
-        for module in self.net.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = build.recipe.dropout or module.p
+        for module in self.dropouts():
+            module.p = build.recipe.dropout or module.p
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.dtype = torch.bfloat16 if build.half else torch.float32
@@ -84,7 +83,7 @@ class Slot:
         self.raw: Any = None
         if feed.streamed:
             shape = (build.batch, *feed.pool.shape)
-            kind = torch.uint8 if feed.normalise.images else torch.float32
+            kind = next(iter(feed.read([np.zeros(1, np.intp)]))).dtype
             self.raw = torch.zeros(shape, dtype=kind, device=device)
         self._tables(1)
 
@@ -219,9 +218,8 @@ class Slot:
     def sample(self, x: Any, draws: int) -> Any:
         """Probabilities (draws, n, c) with dropout active and everything else in evaluation mode."""
         self.net.eval()
-        for module in self.net.modules():
-            if isinstance(module, nn.Dropout):
-                module.train()
+        for module in self.dropouts():
+            module.train()
         try:
             with torch.random.fork_rng(devices=[self.build.device] if self.cuda else []):
                 torch.manual_seed(number(self.seed, 2))  # the same masks for every chunk
@@ -229,6 +227,13 @@ class Slot:
                     return torch.stack([self.net(x).float().softmax(1) for _ in range(draws)])
         finally:
             self.net.train()
+
+    def dropouts(self) -> list[Any]:
+        """The dropout that the recipe speaks of: the network's own `dropout` before its head, or all it has."""
+        own = getattr(self.net, "dropout", None)
+        if isinstance(own, nn.Dropout):
+            return [own]
+        return [module for module in self.net.modules() if isinstance(module, nn.Dropout)]
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Half precision where it is safe, if the build asks for it."""

@@ -21,7 +21,7 @@ class Tap:
         if not layer and not heads:
             raise BadInput(
                 f"{type(net).__name__} has no linear layer to take features from; name the layer whose input are the "
-                "features: TorchLearner(..., layer='name')"
+                "features with layer='name'"
             )
         self.name = layer or heads[-1]
         self.layer = modules[self.name]

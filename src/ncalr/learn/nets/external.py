@@ -202,6 +202,11 @@ def hf_network(
         )
     transformers = load("transformers", "hf")
     config = _config(transformers, name)
+    if hasattr(config, "vision_config") and hasattr(config, "text_config"):
+        raise BadInput(
+            f"hf:{name} reads images together with texts; take a network that reads one of the two, for instance "
+            "timm:vit_base_patch16_clip_224.openai(pretrained=true)"
+        )
     if len(shape) == 3 and not pretrained:
         config.num_channels = shape[2]
     if hasattr(config, "use_cache"):
