@@ -256,6 +256,29 @@ def test_somebodys_own_network(pool, labels):
         learner(net=lambda c, s: nn.Sequential(nn.Conv2d(1, c, 8), nn.Flatten())).fit(job(pool, labels))
 
 
+def test_texts_as_tokens():
+    """Sentences that hold word 7 or word 8; a network of one embedding tells them apart, from uint16 as from int64."""
+
+    class Bag(nn.Module):
+        def __init__(self, classes):
+            super().__init__()
+            self.words, self.head = nn.EmbeddingBag(20, 16), nn.Linear(16, classes)
+
+        def forward(self, tokens):
+            assert tokens.dtype == torch.int64
+            return self.head(self.words(tokens))
+
+    rng = np.random.default_rng(0)
+    tokens, truth = rng.integers(10, 20, (120, 6)), np.arange(120) % 2
+    tokens[:, 2] = 7 + truth
+    for data in ("device", "stream"):
+        trained = learner(net=lambda c, s: Bag(c), epochs=30, rate=0.3, data=data, workers=0)
+        model = trained.fit(Job(ArrayPool(tokens.astype(np.uint16)), np.arange(40), truth[:40], needs=needs_of("ncal")))
+        assert (model.evidence()["logits"].argmax(1).numpy() == truth[40:]).mean() > 0.95
+    with pytest.raises(BadInput, match="enhanced"):
+        learner(net="mlp").fit(Job(ArrayPool(tokens), np.arange(40), truth[:40], needs=frozenset({"enhancd"})))
+
+
 def test_a_loss_that_is_not_finite_says_when_and_what_to_try(pool, labels):
     with pytest.raises(TrainingFailed, match=r"not finite at step \d+ of 18 .*learning rate of 1e\+\d+; try a lower"):
         learner(rate=1e30, net="mlp").fit(

@@ -1,0 +1,121 @@
+"""A pool of image files: decoded when read, brought to one size, named by their paths.
+
+    pool = ImagePool("photos", size=64)                        # every image below the folder; ids are relative paths
+    pool = ImagePool(paths, size=(96, 128), channels=1)        # a list of files, grey
+    pool = ImagePool("photos", size=64, skip_broken=True)      # looks at every file first; `pool.skipped` names the rest
+
+An image is scaled so that it covers the size, and cut at the middle. Needs Pillow (the extra `images`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.errors import BadInput, MissingExtra
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+
+
+class ImagePool:
+    """Image files as a pool; see the module's text."""
+
+    def __init__(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        size: int | tuple[int, int],
+        channels: int = 3,
+        skip_broken: bool = False,
+        workers: int = 4,
+    ) -> None:
+        if channels not in (1, 3):
+            raise BadInput(f"channels must be 1 (grey) or 3 (colour), got {channels!r}")
+        height, width = (size, size) if isinstance(size, int) else size
+        if min(height, width) < 1:
+            raise BadInput(f"size must be pixels, or (height, width), got {size!r}")
+        self.shape = (height, width, channels)
+        self.dtype = np.dtype(np.uint8)
+        self.workers = workers
+        names, self.paths = _files(source)
+        self.skipped: list[str] = []
+        if skip_broken:
+            with ThreadPoolExecutor(workers) as threads:
+                whole = list(threads.map(self._is_whole, self.paths))
+            self.skipped = [name for name, good in zip(names, whole, strict=True) if not good]
+            names = [name for name, good in zip(names, whole, strict=True) if good]
+            self.paths = [path for path, good in zip(self.paths, whole, strict=True) if good]
+            if not names:
+                raise BadInput(
+                    f"none of the {len(whole)} files could be read as an image, the first is {self.skipped[0]}"
+                )
+        self.ids = np.array(names)
+
+    def read(self, positions: npt.NDArray[np.intp] | slice) -> npt.NDArray[Any]:
+        """The images at these positions, uint8 (n, height, width, channels)."""
+        wanted = np.arange(len(self))[positions]
+        out = np.empty((len(wanted), *self.shape), np.uint8)
+        with ThreadPoolExecutor(self.workers) as threads:
+            for at, image in enumerate(threads.map(self._decode, [self.paths[i] for i in wanted])):
+                out[at] = image
+        return out
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def _decode(self, path: Path) -> npt.NDArray[np.uint8]:
+        images = _pillow()
+        height, width, channels = self.shape
+        try:
+            with images.open(path) as file:
+                image = file.convert("RGB" if channels == 3 else "L")
+                scale = max(height / image.height, width / image.width)
+                larger = (max(round(image.width * scale), width), max(round(image.height * scale), height))
+                image = image.resize(larger, images.Resampling.BILINEAR)
+                left, top = (larger[0] - width) // 2, (larger[1] - height) // 2
+                pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.uint8)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise BadInput(
+                f"{path} cannot be read as an image ({error}); mend or remove it, or pass skip_broken=True"
+            ) from None
+        return pixels.reshape(self.shape)
+
+    def _is_whole(self, path: Path) -> bool:
+        try:
+            self._decode(path)
+        except BadInput:
+            return False
+        return True
+
+
+def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[Path]]:
+    """Names and paths of the image files."""
+    if isinstance(source, str | Path):
+        root = Path(source)
+        if not root.is_dir():
+            raise BadInput(f"{root} is not a folder; give a folder of images or a list of files")
+        paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+        if not paths:
+            raise BadInput(f"no images below {root}; looked for {', '.join(sorted(SUFFIXES))}")
+        return [path.relative_to(root).as_posix() for path in paths], paths
+    paths = [Path(path) for path in source]
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise BadInput(f"{len(missing)} of {len(paths)} image files do not exist, the first is {missing[0]}")
+    names = [path.as_posix() for path in paths]
+    if not names or len(set(names)) < len(names):
+        raise BadInput("a pool needs at least one image file, and each of them once")
+    return names, paths
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("reading images needs Pillow; install it with: pip install 'ncalr[images]'") from None
+    return Image
