@@ -1,8 +1,8 @@
 """A pool of image files: decoded when read, brought to one size, named by their paths.
 
-    pool = ImagePool("photos", size=64)                        # every image below the folder; ids are relative paths
-    pool = ImagePool(paths, size=(96, 128), channels=1)        # a list of files, grey
-    pool = ImagePool("photos", size=64, skip_broken=True)      # looks at every file first; `pool.skipped` names the rest
+    pool = ImagePool("photos", size=64)                    # every image below the folder; ids are relative paths
+    pool = ImagePool(paths, size=(96, 128), channels=1)    # a list of files, grey
+    pool = ImagePool("photos", size=64, skip_broken=True)  # looks at every file first; `pool.skipped` names the rest
 
 An image is scaled so that it covers the size, and cut at the middle. Needs Pillow (the extra `images`).
 """
