@@ -367,3 +367,28 @@ def test_what_was_not_kept(ask, what: str, how: str) -> None:
     recorder = whole([[0, 1], [1, 1]], "flips")
     with pytest.raises(NotRecorded, match=rf"{what} were not kept: make the recorder with {how}.*it has \['flips'\]"):
         ask(recorder)
+
+
+@pytest.mark.parametrize("keep", ["flips", "predictions", "probs", "logits"])
+def test_a_recorder_goes_on_from_the_state_of_another(keep):
+    rng = np.random.default_rng(0)
+    steps = [rng.normal(size=(30, 4)) for _ in range(5)]
+    whole, first, second = (Recorder(30, 4, keep) for _ in range(3))
+    for step in steps:
+        whole.record(step)
+    for step in steps[:3]:
+        first.record(step)
+    second.restore(first.state())
+    for step in steps[3:]:
+        second.record(step)
+    assert second.state().keys() == whole.state().keys()
+    for name, value in whole.state().items():
+        np.testing.assert_array_equal(second.state()[name], value)
+    np.testing.assert_array_equal(second.flips(), whole.flips())
+
+
+def test_a_state_of_other_items_is_refused():
+    kept = Recorder(3, 4).state()
+    for other in (Recorder(4, 4), Recorder(3, 300), Recorder(3, 4, "probs")):
+        with pytest.raises(BadInput, match="other items, classes or keep"):
+            other.restore(kept)
