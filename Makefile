@@ -12,7 +12,7 @@ test: $(READY) check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
-	$(BIN)/python examples/01_query.py
+	$(BIN)/ncalr run digits --strategy ncal --against random,margin,coreset,badge --seeds 3 --out runs/demo
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "ncalr"
-ROOMS = ["errors", "types", "kernels", "geometry", "dynamics", "acquire", "data", "learn", "testing", "cli"]
+ROOMS = [
+    "errors",
+    "types",
+    "kernels",
+    "geometry",
+    "dynamics",
+    "acquire",
+    "data",
+    "oracles",
+    "learn",
+    "loop",
+    "lab",
+    "testing",
+    "cli",
+]
 
 
 def imported_rooms(path: Path) -> set[str]:

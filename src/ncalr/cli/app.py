@@ -8,6 +8,7 @@ import typer
 
 import ncalr
 from ncalr.cli import query, strategies
+from ncalr.cli import run as experiments
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +19,9 @@ app = typer.Typer(
 )
 app.command("query")(query.run)
 app.command("strategies")(strategies.run)
+app.command("run")(experiments.run)
+app.command("resume")(experiments.resume)
+app.command("report")(experiments.report)
 
 
 def _version(wanted: bool) -> None:

@@ -1,6 +1,30 @@
-"""Pools: items with permanent ids. A pool never holds labels."""
+"""Pools: items with permanent ids, and never labels; named datasets, splits and long tails."""
 
+from ncalr.data.dataset import DATASETS, Dataset, data_root, download, load
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.shards import ShardedPool, write_shards
+from ncalr.data.splits import Subset, initial, known_novel
+from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.data.tail import long_tail, long_tail_counts
 
-__all__ = ["ArrayPool", "ImagePool", "Pool"]
+__all__ = [
+    "DATASETS",
+    "ArrayPool",
+    "Dataset",
+    "ImagePool",
+    "Pool",
+    "ShardedPool",
+    "Subset",
+    "TextPool",
+    "data_root",
+    "download",
+    "initial",
+    "known_novel",
+    "load",
+    "long_tail",
+    "long_tail_counts",
+    "read_labels",
+    "read_table",
+    "write_shards",
+]

@@ -78,7 +78,7 @@ class ArrayPool:
 
     def read(self, positions: npt.NDArray[np.intp] | slice) -> npt.NDArray[Any]:
         """The items at these positions, in this order."""
-        return np.asarray(self.items[positions])
+        return np.array(self.items[positions])  # a copy: nobody changes the pool by changing what was read
 
     def __len__(self) -> int:
         return len(self.items)

@@ -15,13 +15,21 @@ def test_my_learner(check):
 """
 
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase, check_learner, example_items
+from ncalr.testing.oracles import ORACLE_CHECKS, OracleCase, check_oracle
+from ncalr.testing.pools import POOL_CHECKS, PoolCase, check_pool
 from ncalr.testing.strategies import STRATEGY_CHECKS, check_strategy, example_pool
 
 __all__ = [
     "LEARNER_CHECKS",
+    "ORACLE_CHECKS",
+    "POOL_CHECKS",
     "STRATEGY_CHECKS",
     "LearnerCase",
+    "OracleCase",
+    "PoolCase",
     "check_learner",
+    "check_oracle",
+    "check_pool",
     "check_strategy",
     "example_items",
     "example_pool",

@@ -1,0 +1,87 @@
+"""`ncalr run`, `ncalr resume`, `ncalr report`: experiments from a dataset to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Out = Annotated[Path, typer.Option("--out", help="Where the runs and the report go.")]
+Root = Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")]
+Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")]
+
+
+def run(
+    dataset: Annotated[str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or folder:PATH.")] = "digits",
+    strategy: Annotated[str, typer.Option(help="The strategy to look at.")] = "ncal",
+    against: Annotated[str, typer.Option(help="Others to compare it with, separated by commas.")] = "random",
+    seeds: Annotated[int, typer.Option(help="How many times, each with its own initial pool.")] = 3,
+    start: Annotated[int, typer.Option(help="Labels of the initial pool.")] = 40,
+    step: Annotated[int, typer.Option(help="Labels asked for in a round.")] = 20,
+    end: Annotated[int, typer.Option(help="Labels at the last training.")] = 140,
+    network: Annotated[str, typer.Option(help="A network by name.")] = "resnet8",
+    recipe: Annotated[str, typer.Option(help="A recipe by name, values in brackets.")] = "digits",
+    noise: Annotated[str, typer.Option(help="Noise of the labels, such as 'symmetric(rate=0.2)'.")] = "",
+    config: Annotated[Path | None, typer.Option(help="A TOML file with the experiment instead of flags.")] = None,
+    out: Out = Path("runs/latest"),
+    root: Root = None,
+    device: Device = None,
+) -> None:
+    """Compare strategies on a dataset and write a report. Killed, it goes on where it was: `ncalr resume OUT`."""
+    from ncalr.acquire.spec import split
+    from ncalr.lab.experiment import Experiment
+
+    if config is not None:
+        experiment = Experiment.from_toml(config)
+    else:
+        names = tuple(dict.fromkeys([strategy, *(split(against) if against else [])]))
+        experiment = Experiment(dataset, names, seeds, start, step, end, network, recipe, noise)
+    _carry_out(experiment, out, root, device)
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    root: Root = None,
+    device: Device = None,
+) -> None:
+    """Go on with an experiment that was stopped."""
+    from ncalr.lab.runner import read_experiment
+
+    _carry_out(read_experiment(folder), folder, root, device)
+
+
+def report(folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")]) -> None:
+    """Write the report of an experiment again, from its journals; unfinished ones too."""
+    from ncalr.lab.report import write_report
+
+    print(f"report: {write_report(folder)}")
+
+
+def _carry_out(experiment: Any, out: Path, root: Path | None, device: str | None) -> None:
+    import json
+
+    from ncalr.lab.report import result_rows
+    from ncalr.lab.session import carry_out
+
+    try:
+        _, page = carry_out(experiment, out, root=root, device=device)
+    except KeyboardInterrupt:
+        print(f"\nstopped; nothing is lost. Go on with: ncalr resume {out}")
+        raise typer.Exit(130) from None
+    head, rows = result_rows(json.loads((out / "summary.json").read_text()))
+    _print_table(head, rows)
+    print(f"report: {page}")
+
+
+def _print_table(head: list[str], rows: list[list[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

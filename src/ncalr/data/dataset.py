@@ -1,0 +1,678 @@
+"""Datasets by name: a pool, a test set, and the truth about both, for oracles and reports.
+
+    digits = load("digits")                                 # ships with scikit-learn
+    cifar = load("cifar10", root="/data")                   # /data/cifar10
+    photos = load("folder:/data/photos(size=96)")           # class folders, below train/ and test/ or val/, or alone
+    for entry in DATASETS.values(): print(entry.name, entry.items, entry.classes, entry.licence)
+
+The root is the argument, else the environment variable NCALR_DATA, else ~/.cache/ncalr; a set lies in ROOT/NAME, as
+
+* plain arrays: `train_images.npy`, `train_labels.npy`, `test_images.npy`, `test_labels.npy` (or `val_...`), and
+  `classes.json`, a list of names, if there is one; large ones are memory-mapped; or
+* the official files, where Python reads them by itself: CIFAR's binary version, Fashion-MNIST's idx files, SST-2's TSV.
+
+Nothing is ever unpickled. `download` fetches the official files whose checksums are published. A set of one's own is
+one function that takes the folder and returns `Parts`, or None if nothing is there, and one decorator, `dataset`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import inspect
+import json
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.acquire.spec import parse
+from ncalr.data.images import ImagePool
+from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.splits import Subset, class_labels, drawn, initial
+from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.errors import BadInput, MissingExtra, NcalrError, unknown
+
+Labels = npt.NDArray[np.int64]
+_MAPPED_FROM = 64 * 2**20  # bytes; smaller arrays are read at once
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a report says about where its data comes from."""
+
+    licence: str
+    source: str
+    notes: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A pool to choose from and a test set, with the truth about both.
+
+    `labels` stand in the order of `pool.ids`, `test_labels` in that of `test.ids`. They are for oracles and reports
+    only: nothing that chooses or learns may look at them.
+    """
+
+    name: str
+    pool: Pool = field(repr=False)
+    labels: Labels = field(repr=False)
+    test: Pool = field(repr=False)
+    test_labels: Labels = field(repr=False)
+    classes: list[str]
+    facts: Facts
+
+    def __post_init__(self) -> None:
+        for what, pool, labels in (("pool", self.pool, self.labels), ("test set", self.test, self.test_labels)):
+            found = class_labels(labels)
+            if len(found) != len(pool):
+                raise BadInput(f"{self.name}: the {what} has {len(pool)} items and {len(found)} labels")
+            if found.max() >= len(self.classes):
+                raise BadInput(
+                    f"{self.name}: the {what} has a label {found.max()}, there are {len(self.classes)} classes"
+                )
+        if self.pool.shape != self.test.shape:
+            raise BadInput(f"{self.name}: items of shape {self.pool.shape}, in the test set {self.test.shape}")
+
+
+class Parts(NamedTuple):
+    """What a loader finds in a folder."""
+
+    pool: Pool
+    labels: Any
+    test: Pool
+    test_labels: Any
+    classes: list[str]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An official file: where it is, and the checksum its authors published."""
+
+    url: str
+    checksum: str
+    algorithm: str = "md5"
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a dataset before it is loaded."""
+
+    name: str
+    items: int
+    test_items: int
+    classes: int
+    licence: str
+    source: str
+    read: Callable[..., Parts | None]
+    files: str = ""  # the official files that are understood; nothing if the set needs no folder
+    archives: tuple[Archive, ...] = ()
+    aliases: tuple[str, ...] = ()
+    notes: str = ""
+    arrays: bool = True  # whether plain arrays are understood
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of its loader and their defaults."""
+        found = inspect.signature(self.read).parameters.values()
+        return {option.name: option.default for option in found if option.kind is option.KEYWORD_ONLY}
+
+
+DATASETS: dict[str, Entry] = {}
+"""Every named dataset; nothing is loaded by looking."""
+
+
+def dataset(name: str, **facts: Any) -> Callable[[Callable[..., Parts | None]], Callable[..., Parts | None]]:
+    """Register the decorated loader as dataset `name`; `facts` are those of an `Entry`."""
+
+    def register(read: Callable[..., Parts | None]) -> Callable[..., Parts | None]:
+        if name in DATASETS:
+            raise BadInput(f"there is a dataset {name!r} already; choose another name")
+        DATASETS[name] = Entry(name, read=read, **facts)
+        return read
+
+    return register
+
+
+def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
+    """The dataset of this name, from ROOT/NAME; options in brackets, `imagenet100(size=96)`, or as arguments."""
+    known, inside, written = _read_name(name)
+    entry = _FOLDER if inside is not None else _entry(known)
+    chosen = {**written, **options}
+    for option in chosen:
+        if option not in entry.options:
+            raise unknown(f"option of the dataset {entry.name}", option, entry.options)
+    folder = inside if inside is not None else _folder(entry, data_root(root))
+    parts = entry.read(folder, **chosen)
+    if parts is None:
+        raise BadInput(_missing(entry, folder, data_root(root)))
+    facts = Facts(entry.licence, entry.source if inside is None else str(inside), entry.notes)
+    labels, test_labels = class_labels(parts.labels), class_labels(parts.test_labels)
+    return Dataset(name, parts.pool, labels, parts.test, test_labels, parts.classes, facts)
+
+
+def data_root(root: str | Path | None = None) -> Path:
+    """Where datasets lie: what is given, else NCALR_DATA, else ~/.cache/ncalr."""
+    return Path(root or os.environ.get("NCALR_DATA") or "~/.cache/ncalr").expanduser()
+
+
+def download(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    opener: Callable[[str], Any] | None = None,
+    say: Callable[[str], Any] = print,
+) -> Path:
+    """Fetch the official files of a dataset into ROOT/NAME and check them; what is there and right is left alone.
+
+    A file appears under its name only when it is whole and its checksum is the published one.
+    """
+    entry = _entry(name)
+    if not entry.archives:
+        raise BadInput(f"{name} cannot be downloaded: {entry.notes or 'no official file with a checksum is known'}")
+    folder = data_root(root) / entry.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for archive in entry.archives:
+        path = folder / archive.file
+        if path.exists() and _checksum(path, archive.algorithm) == archive.checksum:
+            say(f"{path} is there already")
+            continue
+        say(f"{archive.url} -> {path}")
+        _fetch(archive, path, opener or _open_url)
+    return folder
+
+
+# Names and folders
+
+
+def _read_name(text: str) -> tuple[str, Path | None, dict[str, Any]]:
+    """Name, folder (for `folder:PATH`) and options."""
+    kind, colon, rest = text.strip().partition(":")
+    if not colon or kind != "folder":
+        spec = parse(text)
+        return spec.name, None, spec.options
+    path, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
+    if not path:
+        raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
+    return kind, Path(path).expanduser(), parse(f"options{bracket}{inside}").options
+
+
+def _entry(name: str) -> Entry:
+    for entry in DATASETS.values():
+        if name == entry.name or name in entry.aliases:
+            return entry
+    raise unknown("dataset", name, DATASETS, "Any folder of class folders: 'folder:PATH'.")
+
+
+def _folder(entry: Entry, root: Path) -> Path:
+    there = [root / name for name in (entry.name, *entry.aliases) if (root / name).is_dir()]
+    return there[0] if there else root / entry.name
+
+
+def _missing(entry: Entry, folder: Path, root: Path) -> str:
+    """Where it was looked for, what was expected there, how to get it."""
+    arrays = "{train,test or val}_{images,labels}.npy and classes.json" if entry.arrays else ""
+    expected = "; or ".join(part for part in (arrays, entry.files) if part)
+    what = "a dataset" if entry is _FOLDER else entry.name
+    text = f"{what} is not in {folder}; expected there: {expected}. "
+    if entry.archives:
+        line = f"from ncalr.data.dataset import download; download('{entry.name}', '{root}')"
+        return text + f'To get it: python -c "{line}" ({", ".join(archive.url for archive in entry.archives)})'
+    if entry is _FOLDER:
+        return text.strip()
+    return text + f"It comes from {entry.source}. Another place: the argument root, or NCALR_DATA"
+
+
+# Downloads
+
+
+def _open_url(url: str) -> Any:
+    if not url.startswith(("https://", "http://", "file://")):
+        raise BadInput(f"cannot fetch {url}; expected http, https or file")
+    return urlopen(url, timeout=60)  # noqa: S310 (the scheme was looked at)
+
+
+def _fetch(archive: Archive, path: Path, opener: Callable[[str], Any]) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with opener(archive.url) as source, open(part, "wb") as file:
+            while block := source.read(2**20):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        found = _checksum(part, archive.algorithm)
+        if found != archive.checksum:
+            raise BadInput(
+                f"{archive.url} came with the {archive.algorithm} {found}, expected {archive.checksum}; "
+                "it was not kept. Try again, or fetch it by hand from its authors"
+            )
+        os.replace(part, path)
+    except OSError as error:  # URLError is one
+        raise NcalrError(f"cannot fetch {archive.url} into {path.parent} ({error}); or put the file there") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _checksum(path: Path, algorithm: str) -> str:
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+# Plain arrays
+
+
+def _arrays(folder: Path, names: Sequence[str] = ()) -> Parts | None:
+    """Arrays as they are; None if there are none."""
+    if not (folder / "train_images.npy").exists():
+        return None
+    split = "val" if (folder / "val_images.npy").exists() and not (folder / "test_images.npy").exists() else "test"
+    pool, labels = _array_split(folder, "train")
+    test, test_labels = _array_split(folder, split)
+    count = 1 + int(max(labels.max(), test_labels.max()))
+    return Parts(pool, labels, test, test_labels, _class_names(folder / "classes.json", names, count))
+
+
+def _array_split(folder: Path, split: str) -> tuple[ArrayPool, Labels]:
+    images = _array(folder / f"{split}_images.npy")
+    labels = _array(folder / f"{split}_labels.npy")
+    if len(images) != len(labels):
+        raise BadInput(f"{folder}: {len(images)} {split} images and {len(labels)} labels")
+    return ArrayPool(images), class_labels(labels)
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    try:
+        mode: Any = "r" if path.stat().st_size > _MAPPED_FROM else None
+        array: npt.NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise BadInput(f"{path} is missing or torn ({error}); expected an array as numpy.save writes it") from None
+    return array
+
+
+def _class_names(path: Path, known: Sequence[str], count: int) -> list[str]:
+    """The names in a JSON list of texts, or of objects with a "name"; else those known; else numbers."""
+    if not path.exists():
+        return list(known) if len(known) >= count else [str(number) for number in range(count)]
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+        return [name if isinstance(name, str) else str(name["name"]) for name in names]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"{path} cannot be read as a list of class names ({error!r})") from None
+
+
+# Class folders
+
+
+def _class_folders(
+    folder: Path,
+    *,
+    size: Any,
+    channels: int = 3,
+    test_share: float = 0.2,
+    seed: int = 0,
+    tests: Sequence[str] = ("test", "val"),
+) -> Parts | None:
+    """Images below train/CLASS and test/CLASS, or below CLASS alone, of which a share is then kept for the test."""
+    if not folder.is_dir() or not any(path.is_dir() for path in folder.iterdir()):
+        return None
+    if not (folder / "train").is_dir():
+        return _divided(ImagePool(folder, size=size, channels=channels), folder, test_share, seed)
+    split = next((folder / name for name in tests if (folder / name).is_dir()), None)
+    if split is None:
+        raise BadInput(f"{folder} has train/ but no {' or '.join(name + '/' for name in tests)}")
+    pool = ImagePool(folder / "train", size=size, channels=channels)
+    test = ImagePool(split, size=size, channels=channels)
+    names, test_names = _names_of(pool, folder / "train"), _names_of(test, split)
+    classes = sorted(set(names))
+    strange = sorted(set(test_names) - set(classes))
+    if strange:
+        raise BadInput(f"{split} has a class {strange[0]!r} that {folder / 'train'} has not")
+    number = {name: at for at, name in enumerate(classes)}
+    return Parts(pool, [number[name] for name in names], test, [number[name] for name in test_names], classes)
+
+
+def _divided(pool: ImagePool, folder: Path, share: float, seed: int) -> Parts:
+    if not 0 < share < 1:
+        raise BadInput(f"test_share is a part of the images, between 0 and 1; got {share!r}")
+    classes, numbers = np.unique(_names_of(pool, folder), return_inverse=True)
+    size = round(share * len(pool))
+    if not 1 <= size < len(pool):
+        raise BadInput(f"{folder} has {len(pool)} images: too few to keep a share of {share} for the test")
+    apart = initial(numbers, size, seed, stratified=True, ids=pool.ids)
+    rest = np.setdiff1d(np.arange(len(pool)), apart)
+    return Parts(Subset(pool, rest), numbers[rest], Subset(pool, apart), numbers[apart], classes.tolist())
+
+
+def _names_of(pool: ImagePool, folder: Path) -> list[str]:
+    """The class of each image: its folder, or what Tiny-ImageNet's list beside the images says."""
+    listed = folder / "val_annotations.txt"
+    if listed.exists():
+        rows = [line.split("\t") for line in listed.read_text(encoding="utf-8").splitlines() if line]
+        named = {row[0]: row[1] for row in rows if len(row) > 1}
+        absent = [path for path in pool.paths if path.name not in named]
+        if absent:
+            raise BadInput(f"{listed} does not say the class of {len(absent)} images, the first is {absent[0]}")
+        return [named[path.name] for path in pool.paths]
+    outside = [path for path, name in zip(pool.paths, pool.ids.tolist(), strict=True) if "/" not in name]
+    if outside:
+        raise BadInput(f"{outside[0]} is in no class folder; expected {folder}/CLASS/IMAGE")
+    return [name.partition("/")[0] for name in pool.ids.tolist()]
+
+
+def _folder_set(
+    folder: Path, *, size: Any = 64, channels: int = 3, test_share: float = 0.2, seed: int = 0
+) -> Parts | None:
+    """Any folder: plain arrays, or class folders of images."""
+    return _arrays(folder) or _class_folders(folder, size=size, channels=channels, test_share=test_share, seed=seed)
+
+
+_FOLDERS = "train/CLASS/*.{jpg,png,webp,...} and test/ or val/ likewise"
+_FOLDER = Entry(
+    "folder",
+    items=0,
+    test_items=0,
+    classes=0,
+    licence="that of the images",
+    source="a folder",
+    read=_folder_set,
+    files=f"{_FOLDERS}; or CLASS/*.{{jpg,png,webp,...}} alone",
+)
+
+
+# The sets
+
+
+@dataset(
+    "digits",
+    items=1297,
+    test_items=500,
+    classes=10,
+    licence="CC BY 4.0",
+    source="scikit-learn's load_digits, from Optical Recognition of Handwritten Digits (Alpaydin and Kaynak 1998, UCI)",
+    notes="8 x 8 pixels; which 500 are for the test is fixed; ids are scikit-learn's rows",
+    arrays=False,
+)
+def _digits(folder: Path) -> Parts:  # noqa: ARG001 (it ships with scikit-learn)
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise MissingExtra("digits ships with scikit-learn; install it with: pip install 'ncalr[sklearn]'") from None
+    found = load_digits()
+    images, truth = (found.images * 15).astype(np.uint8), found.target.astype(np.int64)
+    order = drawn(len(truth), 0, "digits")
+    test, pool = np.sort(order[:500]), np.sort(order[500:])
+    return Parts(
+        ArrayPool(images[pool], pool),
+        truth[pool],
+        ArrayPool(images[test], test),
+        truth[test],
+        [str(i) for i in range(10)],
+    )
+
+
+_CIFAR = {
+    "licence": "none stated; cite Krizhevsky 2009",
+    "source": "https://www.cs.toronto.edu/~kriz/cifar.html",
+    "items": 50_000,
+    "test_items": 10_000,
+}
+
+
+@dataset(
+    "cifar10",
+    classes=10,
+    files="cifar-10-binary.tar.gz, or cifar-10-batches-bin/ unpacked from it",
+    archives=(Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
+    notes="32 x 32 pixels, colour",
+    **_CIFAR,
+)
+def _cifar10(folder: Path) -> Parts | None:
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    train = [f"data_batch_{i}.bin" for i in range(1, 6)]
+    return _arrays(folder, names) or _cifar(
+        folder, "cifar-10-binary.tar.gz", train, "test_batch.bin", "batches.meta.txt"
+    )
+
+
+@dataset(
+    "cifar100",
+    classes=100,
+    files="cifar-100-binary.tar.gz, or cifar-100-binary/ unpacked from it",
+    archives=(Archive("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
+    notes="32 x 32 pixels, colour; the 100 fine classes",
+    **_CIFAR,
+)
+def _cifar100(folder: Path) -> Parts | None:
+    found = _arrays(folder)
+    return found or _cifar(folder, "cifar-100-binary.tar.gz", ["train.bin"], "test.bin", "fine_label_names.txt")
+
+
+def _cifar(folder: Path, archive: str, train: list[str], test: str, names: str) -> Parts | None:
+    """CIFAR's binary version: records of one or two label bytes, of which the last counts, and 3 x 32 x 32 bytes."""
+    wanted = [*train, test, names]
+    files = _unpacked(folder, wanted) or _packed(folder / archive, wanted)
+    if files is None:
+        return None
+    classes = files[names].decode().split()
+    label_bytes = 1 if len(train) > 1 else 2
+    images, labels = zip(*(_records(folder, name, files[name], label_bytes) for name in train), strict=True)
+    test_images, test_labels = _records(folder, test, files[test], label_bytes)
+    return Parts(
+        ArrayPool(np.concatenate(images)), np.concatenate(labels), ArrayPool(test_images), test_labels, classes
+    )
+
+
+def _records(folder: Path, name: str, data: bytes, label_bytes: int) -> tuple[npt.NDArray[np.uint8], Labels]:
+    record = label_bytes + 3072
+    if not data or len(data) % record:
+        raise BadInput(f"{folder}: {name} has {len(data)} bytes, expected records of {record}; fetch it again")
+    rows = np.frombuffer(data, np.uint8).reshape(-1, record)
+    planes = rows[:, label_bytes:].reshape(-1, 3, 32, 32)
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, label_bytes - 1].astype(np.int64)
+
+
+def _unpacked(folder: Path, wanted: list[str]) -> dict[str, bytes] | None:
+    """The wanted files, if all of them lie in the folder or in one folder below."""
+    for place in [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]:
+        if all((place / name).is_file() for name in wanted):
+            return {name: (place / name).read_bytes() for name in wanted}
+    return None
+
+
+def _packed(path: Path, wanted: list[str]) -> dict[str, bytes] | None:
+    """The wanted files of an archive, in one pass; None if there is no archive."""
+    if not path.exists():
+        return None
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                name = member.name.rpartition("/")[2]
+                file = archive.extractfile(member) if name in wanted else None
+                if file is not None:
+                    found[name] = file.read()
+    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path} is torn ({error}); fetch it again") from None
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        raise BadInput(f"{path} holds no {absent[0]}; expected the official binary version")
+    return found
+
+
+_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+
+
+@dataset(
+    "fashion_mnist",
+    items=60_000,
+    test_items=10_000,
+    classes=10,
+    licence="MIT",
+    source="https://github.com/zalandoresearch/fashion-mnist (Xiao et al. 2017)",
+    files="{train,t10k}-images-idx3-ubyte.gz, {train,t10k}-labels-idx1-ubyte.gz",
+    archives=(
+        Archive(_FASHION + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        Archive(_FASHION + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+        Archive(_FASHION + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+        Archive(_FASHION + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+    ),
+    notes="28 x 28 pixels, grey",
+)
+def _fashion_mnist(folder: Path) -> Parts | None:
+    names = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+    arrays = _arrays(folder, names)
+    if arrays or not (folder / "train-images-idx3-ubyte.gz").exists():
+        return arrays
+    train, test = (
+        (_idx(folder / f"{split}-images-idx3-ubyte.gz", 3), _idx(folder / f"{split}-labels-idx1-ubyte.gz", 1))
+        for split in ("train", "t10k")
+    )
+    return Parts(ArrayPool(train[0]), train[1], ArrayPool(test[0]), test[1], names)
+
+
+def _idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
+    """An array of bytes in the idx format: two zeros, 8, the number of dimensions, their sizes, the bytes."""
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path} is missing or torn ({error}); fetch it again") from None
+    start = 4 + 4 * dimensions
+    shape = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4")) if len(data) >= start else ()
+    if data[:4] != bytes([0, 0, 8, dimensions]) or len(data) - start != np.prod(shape, dtype=np.int64):
+        raise BadInput(f"{path} is not an idx file of bytes in {dimensions} dimensions, or is torn; fetch it again")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+_IMAGENET = {
+    "licence": "ImageNet's terms of access: non-commercial research and education",
+    "files": _FOLDERS,
+}
+
+
+@dataset(
+    "mini_imagenet",
+    items=50_000,
+    test_items=10_000,
+    classes=100,
+    source="https://image-net.org, 100 of its classes (Vinyals et al. 2016; Ravi and Larochelle 2017)",
+    aliases=("mini_imagenet64",),
+    notes="100 classes of ImageNet, 500 images each and 100 for the test; not the class list of ImageNet-100",
+    **_IMAGENET,
+)
+def _mini_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
+    return _arrays(folder) or _class_folders(folder, size=size)
+
+
+@dataset(
+    "imagenet100",
+    items=126_689,
+    test_items=5_000,
+    classes=100,
+    source="https://image-net.org, 100 of its classes (Tian et al. 2020)",
+    notes="the paper's has 1,300 images in every class, which is another selection; class folders, sorted by name",
+    **_IMAGENET,
+)
+def _imagenet100(folder: Path, *, size: Any = 64) -> Parts | None:
+    return _arrays(folder) or _class_folders(folder, size=size)
+
+
+@dataset(
+    "tiny_imagenet",
+    items=100_000,
+    test_items=10_000,
+    classes=200,
+    source="http://cs231n.stanford.edu/tiny-imagenet-200.zip (Le and Yang 2015)",
+    archives=(Archive("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),),
+    notes="64 x 64 pixels; the test set is the official val, as the official test has no labels",
+    licence=_IMAGENET["licence"],
+    files="tiny-imagenet-200/ unpacked from tiny-imagenet-200.zip",
+)
+def _tiny_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
+    arrays = _arrays(folder)
+    if arrays:
+        return arrays
+    packed, inside = folder / "tiny-imagenet-200.zip", folder / "tiny-imagenet-200"
+    if packed.exists() and not inside.is_dir():
+        raise BadInput(f"{packed} is still packed; unpack it: python -m zipfile -e {packed} {folder}")
+    base = inside if inside.is_dir() else folder
+    found = _class_folders(base, size=size, tests=("val",))
+    return found and found._replace(classes=_words(base / "words.txt", found.classes))
+
+
+def _words(path: Path, classes: list[str]) -> list[str]:
+    """WordNet's words for its numbers, where the list is there."""
+    if not path.exists():
+        return classes
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    words = {row[0]: row[1] for row in rows if len(row) == 2}
+    return [words.get(name, name) for name in classes]
+
+
+@dataset(
+    "sst2",
+    items=67_349,
+    test_items=872,
+    classes=2,
+    licence="none stated; cite Socher et al. 2013",
+    source="https://nlp.stanford.edu/sentiment, as packed for GLUE",
+    files="{train,dev}.tsv of GLUE, or SST-2.zip; or {train,test}.json with the lists text and label",
+    archives=(Archive("https://dl.fbaipublicfiles.com/glue/data/SST-2.zip", "9f81648d4199384278b86e315dac217c"),),
+    notes="texts. GLUE: phrases, its dev is the test set here; the JSON: 6,920 whole sentences, 1,821 for the test",
+    arrays=False,
+)
+def _sst2(folder: Path) -> Parts | None:
+    classes = ["negative", "positive"]
+    if (folder / "train.json").exists():
+        train, test = _texts_json(folder / "train.json"), _texts_json(folder / "test.json")
+        return Parts(*train, *test, _class_names(folder / "classes.json", classes, 2))
+    _unzip_tables(folder)
+    places = [place for place in (folder, folder / "SST-2") if (place / "train.tsv").exists()]
+    if not places:
+        return None
+    train, test = (_texts_tsv(places[0] / f"{split}.tsv") for split in ("train", "dev"))
+    return Parts(*train, *test, classes)
+
+
+def _unzip_tables(folder: Path) -> None:
+    """The two tables of SST-2.zip, written beside it once."""
+    packed = folder / "SST-2.zip"
+    if not packed.exists() or (folder / "SST-2" / "dev.tsv").exists():
+        return
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            for name in ("SST-2/train.tsv", "SST-2/dev.tsv"):  # dev last: it says that both are there
+                archive.extract(name, folder)
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise BadInput(f"{packed} is torn or not GLUE's ({error}); fetch it again") from None
+
+
+def _texts_tsv(path: Path) -> tuple[Pool, Labels]:
+    pool = read_table(path, text="sentence")
+    return pool, read_labels(path, "label", classes=["0", "1"])[0]
+
+
+def _texts_json(path: Path) -> tuple[Pool, Labels]:
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        texts, labels = found["text"], found["label"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"{path} cannot be read ({error!r}); expected the lists text and label") from None
+    if len(texts) != len(labels):
+        raise BadInput(f"{path}: {len(texts)} texts and {len(labels)} labels")
+    return TextPool(texts), class_labels(labels)

@@ -1,0 +1,451 @@
+"""Pools from tables: CSV, TSV, JSONL and Parquet files with texts or vectors in columns that the caller names.
+
+    pool = read_table("reviews.csv", text="review", id_column="key")                    # a TextPool
+    pool = read_table("measurements.csv", vectors=["height", "weight"])          # an ArrayPool, float32
+    pool = read_table("embeddings.parquet", vectors="embedding", id_column="name")      # one column of lists
+    labels, classes = read_labels("reviews.csv", "stars")                        # apart: a pool never holds labels
+
+A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). TSV files have no quotes. In a CSV, where nothing has a
+type, ids and labels are whole numbers if all of them are written as such, and texts otherwise. Parquet needs pyarrow
+(the extra `parquet`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.data.pool import ArrayPool
+from ncalr.data.shards import checked_ids
+from ncalr.errors import BadInput, MissingExtra, NotFinite, unknown
+
+_BLOCK = 4096  # rows that are turned into numbers at a time
+
+
+class TextPool:
+    """Texts with permanent ids: each item is one `str`, as it is shown to whoever labels it.
+
+    A network reads numbers: `ArrayPool(tokenise(pool.texts, ...), ids=pool.ids)` has the same ids.
+    """
+
+    def __init__(self, texts: Iterable[str], ids: Any = None) -> None:
+        items = list(texts)
+        strange = next((at for at, text in enumerate(items) if not isinstance(text, str)), None)
+        if not items:
+            raise BadInput("a pool needs at least one text, got none")
+        if strange is not None:
+            raise BadInput(f"a pool of texts holds texts, item {strange} is {type(items[strange]).__name__}")
+        self._texts = np.array(items, object)
+        self.ids = checked_ids(ids, len(items))
+        self.shape: tuple[int, ...] = ()
+        self.dtype = np.dtype(object)
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts, in the pool's order."""
+        return list(self._texts)
+
+    def read(self, positions: npt.NDArray[np.intp] | slice) -> npt.NDArray[Any]:
+        """The texts at these positions, in this order: an array (n,) of `str`."""
+        return np.array(self._texts[positions])
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows: their columns, and where in the file each row is."""
+
+    columns: dict[str, Any]  # lists, or arrays where the file has them
+    rows: Sequence[int]
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A way to read a file in blocks: what it calls a row, and whether its values have types."""
+
+    read: Callable[[Path, list[str]], Iterator[_Block]]
+    row: str
+    typed: bool
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file and its format."""
+
+    path: Path
+    format: _Format
+
+    def rows(self, columns: list[str]) -> Iterator[_Block]:
+        """These columns, in blocks."""
+        return self.format.read(self.path, columns)
+
+    def at(self, row: int) -> str:
+        """Where in which file."""
+        return f"{self.path}, {self.format.row} {row}"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The values of one column, each with its row."""
+
+    name: str
+    values: list[Any]
+    rows: list[int]
+
+
+def read_table(
+    path: str | Path,
+    *,
+    text: str | None = None,
+    vectors: str | Sequence[str] | None = None,
+    id_column: str | None = None,
+) -> TextPool | ArrayPool:
+    """The pool in a file: the texts of one column, or vectors from some columns of numbers or from one column of lists.
+
+    id_column: without it the ids are 0, 1, ... in the file's order, and last as long as nothing is put between.
+    """
+    if (text is None) == (vectors is None):
+        raise BadInput("name the column of texts (text=...) or the columns of numbers (vectors=...), one of the two")
+    wanted = [text] if text is not None else [vectors] if isinstance(vectors, str) else list(vectors or [])
+    if not wanted:
+        raise BadInput("vectors=[] names no column")
+    source = _opened(path)
+    blocks = list(_converted(source, wanted, text, vectors, id_column))
+    if not blocks:
+        raise BadInput(f"{source.path} has no rows")
+    ids = None if id_column is None else _ids(source, _gathered(id_column, (block for block, _ in blocks)))
+    if text is not None:
+        return TextPool(chain.from_iterable(items for _, items in blocks), ids)
+    return ArrayPool(np.concatenate([items for _, items in blocks]), ids)
+
+
+def read_labels(
+    path: str | Path,
+    column: str,
+    *,
+    classes: Sequence[str] | None = None,
+    missing: int | None = None,
+    id_column: str | None = None,
+    ids: Any = None,
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The labels in a column, as class numbers, and the names of the classes.
+
+    Texts become classes in alphabetical order, or in that of `classes`; whole numbers are class numbers already. An
+    empty cell is an error, unless `missing` says which number stands for it (-1, say). With `id_column` and `ids`,
+    those of a pool, the labels come in the pool's order: so a CSV of file names and labels serves an `ImagePool`.
+    """
+    if (id_column is None) != (ids is None):
+        raise BadInput("to bring labels into a pool's order, give both: id_column, and ids, those of the pool")
+    source = _opened(path)
+    blocks = list(source.rows([column] if id_column is None else [column, id_column]))
+    if not blocks:
+        raise BadInput(f"{source.path} has no rows")
+    labels, names = _labels(source, _gathered(column, blocks), classes, missing)
+    if id_column is None:
+        return labels, names
+    return _aligned(source, labels, _ids(source, _gathered(id_column, blocks)), np.asarray(ids), missing), names
+
+
+def _opened(path: str | Path) -> _Source:
+    file = Path(path)
+    if file.suffix.lower() not in _FORMATS:
+        raise BadInput(f"{file} is no table that can be read; expected a file that ends in {', '.join(_FORMATS)}")
+    if not file.is_file():
+        raise BadInput(f"there is no file {file}")
+    return _Source(file, _FORMATS[file.suffix.lower()])
+
+
+def _converted(
+    source: _Source,
+    wanted: list[str],
+    text: str | None,
+    vectors: str | Sequence[str] | None,
+    id_column: str | None,
+) -> Iterator[tuple[_Block, Any]]:
+    """Each block without its items, and its items as texts or as an array."""
+    width: int | None = None
+    for block in source.rows(wanted if id_column is None else list(dict.fromkeys([*wanted, id_column]))):
+        items: Any = _texts(source, block, text) if text is not None else _matrix(source, block, vectors, width)
+        width = None if text is not None else items.shape[1]
+        yield _Block({} if id_column is None else {id_column: block.columns[id_column]}, block.rows), items
+
+
+def _gathered(name: str, blocks: Iterable[_Block]) -> _Column:
+    values: list[Any] = []
+    rows: list[int] = []
+    for block in blocks:
+        column = block.columns[name]
+        values += column.tolist() if isinstance(column, np.ndarray) else column
+        rows += block.rows
+    return _Column(name, values, rows)
+
+
+# Values
+
+
+def _texts(source: _Source, block: _Block, name: str) -> list[str]:
+    for value, row in zip(block.columns[name], block.rows, strict=True):
+        if not isinstance(value, str):
+            raise BadInput(f"{source.at(row)}: {name!r} is {value!r}, expected a text")
+    return list(block.columns[name])
+
+
+def _matrix(
+    source: _Source, block: _Block, vectors: str | Sequence[str] | None, width: int | None
+) -> npt.NDArray[np.float32]:
+    """The block's vectors (n, d); all are as wide as the first."""
+    if isinstance(vectors, str):
+        cells = block.columns[vectors]
+        given = cells if isinstance(cells, np.ndarray) else [_listed(cell) for cell in cells]
+    else:
+        given = list(zip(*(block.columns[name] for name in vectors or []), strict=True))
+    try:
+        with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which is found below
+            numbers = given if isinstance(given, np.ndarray) else np.array(given, np.float64)
+            matrix = numbers.astype(np.float32)
+    except (TypeError, ValueError):
+        matrix = np.empty(0, np.float32)
+    if matrix.ndim != 2 or not matrix.shape[1] or matrix.shape[1] != (width or matrix.shape[1]):
+        raise _blame(source, block, given, width)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise NotFinite(f"{source.at(block.rows[bad[0]])}: a number is missing, NaN or infinite")
+    return matrix
+
+
+def _listed(cell: Any) -> Any:
+    """A list written as text, as in a CSV; what is none is left as it is, to be blamed with its row."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return json.loads(cell)
+    except ValueError:
+        return cell
+
+
+def _blame(source: _Source, block: _Block, given: Any, width: int | None) -> BadInput:
+    """The error for the first row that does not fit."""
+    for vector, row in zip(given, block.rows, strict=True):
+        where = source.at(row)
+        if not isinstance(vector, list | tuple | np.ndarray) or not len(vector):
+            return BadInput(f"{where}: expected a list of numbers, got {vector!r:.80}")
+        for value in vector:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return BadInput(f"{where}: expected a number, got {value!r:.80}")
+        width = width or len(vector)
+        if len(vector) != width:
+            return BadInput(f"{where}: the vector has {len(vector)} numbers, those before it {width}")
+    return BadInput(f"{source.path}: the vectors cannot be read as numbers")
+
+
+def _ids(source: _Source, column: _Column) -> npt.NDArray[Any]:
+    values = column.values if source.format.typed else _untyped(column.values)
+    seen: dict[Any, int] = {}
+    for value, row in zip(values, column.rows, strict=True):
+        where = source.at(row)
+        if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+            raise BadInput(f"{where}: the id {column.name!r} is {value!r}, expected a whole number or a text")
+        if type(value) is not type(values[0]):
+            raise BadInput(
+                f"{where}: the id {value!r} and {values[0]!r} before it are of two kinds; take texts for all"
+            )
+        if value in seen:
+            raise BadInput(
+                f"{where}: the id {value!r} is already in {source.format.row} {seen[value]}; ids must not repeat"
+            )
+        seen[value] = row
+    return np.array(values)
+
+
+def _untyped(values: list[Any]) -> list[Any]:
+    """Whole numbers where every value is written as one and as nothing else ("007" is a text), otherwise texts."""
+    if all(_is_whole(value) for value in values):
+        return [int(value) for value in values]
+    return values
+
+
+def _is_whole(value: str) -> bool:
+    try:
+        return str(int(value)) == value
+    except ValueError:
+        return False
+
+
+def _labels(
+    source: _Source, column: _Column, classes: Sequence[str] | None, missing: int | None
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    there = [value not in (None, "") for value in column.values]
+    if missing is None and not all(there):
+        row = column.rows[there.index(False)]
+        raise BadInput(f"{source.at(row)}: no label in {column.name!r}; pass missing=-1 if some have none")
+    found = [value for value, full in zip(column.values, there, strict=True) if full]
+    rows = [row for row, full in zip(column.rows, there, strict=True) if full]
+    values = found if source.format.typed or classes is not None else _untyped(found)
+    names = list(classes) if classes is not None else _class_names(values)
+    number = {name: at for at, name in enumerate(names)}
+    labels = np.full(len(there), 0 if missing is None else missing, np.int64)
+    known: list[int] = []
+    for value, row in zip(values, rows, strict=True):
+        label = number.get(value, -1) if isinstance(value, str) else value
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
+            listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise BadInput(
+                f"{source.at(row)}: the label {value!r} is no class; expected one of {listed}, or its number"
+            )
+        known.append(label)
+    labels[there] = known
+    return labels, names
+
+
+def _class_names(values: list[Any]) -> list[str]:
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    texts = sorted({value for value in values if isinstance(value, str)})
+    return texts or [str(number) for number in range(max(numbers, default=-1) + 1)]
+
+
+def _aligned(
+    source: _Source,
+    labels: npt.NDArray[np.int64],
+    names: npt.NDArray[Any],
+    wanted: npt.NDArray[Any],
+    missing: int | None,
+) -> npt.NDArray[np.int64]:
+    """The labels in the order of the ids wanted."""
+    place = {name: at for at, name in enumerate(names.tolist())}
+    absent = [name for name in wanted.tolist() if name not in place]
+    if absent and missing is None:
+        raise BadInput(f"{source.path} has no label for {len(absent)} of {len(wanted)} ids, the first is {absent[0]!r}")
+    found = [labels[place[name]] if name in place else missing for name in wanted.tolist()]
+    return np.array(found, np.int64)
+
+
+# Files
+
+
+def _csv(path: Path, columns: list[str]) -> Iterator[_Block]:
+    return _separated(path, columns, delimiter=",", strict=True)
+
+
+def _tsv(path: Path, columns: list[str]) -> Iterator[_Block]:
+    return _separated(path, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[_Block]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, **dialect)
+        rows = _guarded(path, lines)
+        header = next(rows, None)
+        if header is None:
+            raise BadInput(f"{path} is empty; expected a first line with the names of the columns")
+        _check_columns(path, columns, header)
+        places = [header.index(name) for name in columns]
+        kept: list[list[str]] = []
+        numbers: list[int] = []
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise BadInput(f"{path}, line {lines.line_num}: {len(row)} cells, the first line has {len(header)}")
+            kept.append([row[place] for place in places])
+            numbers.append(lines.line_num)
+            if len(kept) == _BLOCK:
+                yield _turned(columns, kept, numbers)
+                kept, numbers = [], []
+        if kept:
+            yield _turned(columns, kept, numbers)
+
+
+def _guarded(path: Path, lines: Any) -> Iterator[list[str]]:
+    try:
+        yield from lines
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}, after line {lines.line_num}: cannot be read ({error}); expected UTF-8 text") from None
+
+
+def _jsonl(path: Path, columns: list[str]) -> Iterator[_Block]:
+    kept: list[list[Any]] = []
+    numbers: list[int] = []
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise BadInput(f"{path}, line {number}: not JSON ({error}); is the file whole?") from None
+            if not isinstance(record, dict):
+                raise BadInput(f"{path}, line {number}: expected an object {{...}}, got {record!r:.80}")
+            _check_columns(f"{path}, line {number}", columns, list(record))
+            kept.append([record[name] for name in columns])
+            numbers.append(number)
+            if len(kept) == _BLOCK:
+                yield _turned(columns, kept, numbers)
+                kept, numbers = [], []
+    if kept:
+        yield _turned(columns, kept, numbers)
+
+
+def _parquet(path: Path, columns: list[str]) -> Iterator[_Block]:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtra("reading Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            batches = list(file.iter_batches(_BLOCK, columns=[name for name in columns if name in names]))
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        raise BadInput(f"{path} cannot be read as Parquet ({error}); is the file whole?") from None
+    _check_columns(path, columns, names)
+    start = 1
+    for batch in batches:
+        yield _Block({name: _cells(batch[name]) for name in columns}, range(start, start + len(batch)))
+        start += len(batch)
+
+
+def _cells(column: Any) -> Any:
+    """The values of a piece of a Parquet column; vectors of one length as an array: an object a number is slow."""
+    if str(column.type).startswith(("list<", "large_list<", "fixed_size_list<")) and not column.null_count:
+        flat = column.flatten()
+        lengths = np.unique(import_module("pyarrow.compute").list_value_length(column).to_numpy(zero_copy_only=False))
+        if len(lengths) == 1 and lengths[0] and not flat.null_count and str(flat.type) in _NUMBERS:
+            return flat.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+    return column.to_pylist()
+
+
+_NUMBERS = {"halffloat", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+
+
+def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> _Block:
+    """Rows as columns."""
+    return _Block({name: [row[at] for row in rows] for at, name in enumerate(columns)}, numbers)
+
+
+def _check_columns(where: Path | str, columns: list[str], there: Sequence[str]) -> None:
+    for name in columns:
+        if name not in there:
+            raise BadInput(f"{where}: {unknown('column', name, there)}")
+        if list(there).count(name) > 1:
+            raise BadInput(f"{where}: the column {name!r} is there more than once")
+
+
+_FORMATS = {
+    ".csv": _Format(_csv, "line", typed=False),
+    ".tsv": _Format(_tsv, "line", typed=False),
+    ".jsonl": _Format(_jsonl, "line", typed=True),
+    ".ndjson": _Format(_jsonl, "line", typed=True),
+    ".parquet": _Format(_parquet, "row", typed=True),
+}

@@ -1,0 +1,70 @@
+"""An experiment is one frozen value: from Python, from flags, or from one TOML file. Unknown keys fail."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ncalr.acquire.registry import resolve
+from ncalr.errors import BadInput, unknown
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Strategies compared on one dataset, from the same initial pools."""
+
+    dataset: str = "digits"
+    strategies: tuple[str, ...] = ("ncal", "random", "margin", "coreset", "badge")
+    seeds: int = 3
+    start: int = 40  # labels of the initial pool
+    step: int = 20  # labels asked for in a round
+    end: int = 140  # labels at the last training
+    network: str = "resnet8"
+    recipe: str = "digits"
+    noise: str = ""  # of the oracle; "symmetric(rate=0.2)" and so on
+    stratified: bool = False  # initial pool with every class equally often: needs the truth, for studies only
+    control: float = 0.0
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", tuple(self.strategies))
+        if not self.strategies or len(set(self.strategies)) < len(self.strategies):
+            raise BadInput(f"strategies must be given, each once, got {list(self.strategies)}")
+        for strategy in self.strategies:
+            resolve(strategy, {})
+        if self.seeds < 1 or self.start < 2 or self.step < 1 or self.end < self.start:
+            raise BadInput(
+                f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
+                f"start={self.start}, step={self.step}, end={self.end}"
+            )
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Labels at each training."""
+        return (*range(self.start, self.end, self.step), self.end)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "strategies": list(self.strategies)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Experiment:
+        """From plain data; a key that is not known is an error."""
+        known = {f.name for f in fields(cls)}
+        for key in values:
+            if key not in known:
+                raise unknown("experiment value", key, known)
+        return cls(**values)
+
+    @classmethod
+    def from_toml(cls, path: Path | str) -> Experiment:
+        """From a TOML file."""
+        from importlib import import_module
+
+        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+        try:
+            return cls.from_dict(reader.loads(Path(path).read_text()))
+        except reader.TOMLDecodeError as error:
+            raise BadInput(f"{path} is not TOML: {error}") from None

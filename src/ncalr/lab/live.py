@@ -1,0 +1,61 @@
+"""One live table of all runs: strategies down, budgets across, the mean accuracy over the seeds so far."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import Run
+
+
+class Board:
+    """Shows what the runner tells it; quiet where there is no terminal."""
+
+    def __init__(self, experiment: Experiment, wanted: bool | None = None) -> None:
+        self.experiment = experiment
+        self.found: dict[tuple[str, int], dict[int, float]] = {}
+        self.live: Any = None
+        if wanted or (wanted is None and sys.stdout.isatty()):
+            from rich.live import Live
+
+            self.live = Live(self.table(), refresh_per_second=4)
+
+    def __enter__(self) -> Board:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self, run: Run) -> None:
+        """A run went on."""
+        self.found[(run.strategy, run.seed)] = dict(run.accuracies)
+        if self.live is not None:
+            self.live.update(self.table())
+
+    def table(self) -> Any:
+        """The table as it stands."""
+        from rich import box
+        from rich.table import Table
+
+        budgets = self.experiment.budgets
+        shown = budgets if len(budgets) <= 8 else (*budgets[:: -(-len(budgets) // 7)], budgets[-1])
+        table = Table(
+            box=box.SIMPLE_HEAD, title=f"{self.experiment.dataset}, test accuracy in %, mean of the seeds so far"
+        )
+        table.add_column("strategy")
+        for budget in dict.fromkeys(shown):
+            table.add_column(f"{budget:,}", justify="right")
+        table.add_column("trainings", justify="right")
+        for strategy in self.experiment.strategies:
+            runs = [rows for (name, _), rows in self.found.items() if name == strategy]
+            cells = []
+            for budget in dict.fromkeys(shown):
+                values = [rows[budget] for rows in runs if budget in rows]
+                cells.append(f"{100 * sum(values) / len(values):.1f}" if values else "·")
+            done = sum(len(rows) for rows in runs)
+            table.add_row(strategy, *cells, f"{done}/{len(budgets) * self.experiment.seeds}")
+        return table

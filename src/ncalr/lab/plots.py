@@ -1,0 +1,113 @@
+"""The report's pictures, as SVG text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ncalr.errors import MissingExtra
+
+COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3aa0b5", "#a33a5c", "#5a6b2a", "#444444")
+
+
+def colours(strategies: list[str]) -> dict[str, str]:
+    """One colour a strategy; random is grey."""
+    others = iter([c for c in COLOURS if c != COLOURS[1]] * 4)
+    return {name: COLOURS[1] if name == "random" else next(others) for name in strategies}
+
+
+def learning_curves(summary: Mapping[str, Any]) -> str:
+    """Mean accuracy against labels, with the 95 % interval as a band."""
+    figure, axes = _figure(7.2, 4.2)
+    for name, colour in colours(summary["strategies"]).items():
+        rows = summary["accuracy"][name]
+        means = np.array([_number(v) for v in rows["mean"]])
+        axes.plot(summary["budgets"], 100 * means, color=colour, label=name, linewidth=1.8, marker="o", markersize=3)
+        low, high = ([_number(v) for v in rows[side]] for side in ("low", "high"))
+        axes.fill_between(
+            summary["budgets"], 100 * np.array(low), 100 * np.array(high), color=colour, alpha=0.12, linewidth=0
+        )
+    axes.set_xlabel("labels")
+    axes.set_ylabel("test accuracy, %")
+    axes.legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def differences(summary: Mapping[str, Any]) -> str:
+    """Difference to random, paired by seed, with its interval."""
+    if not summary.get("to_random"):
+        return ""
+    figure, axes = _figure(7.2, 3.6)
+    axes.axhline(0, color="#8a8f98", linewidth=1)
+    shown = colours(summary["strategies"])
+    for place, (name, found) in enumerate(summary["to_random"].items()):
+        effect = found["per_budget"]
+        at = (
+            np.array(summary["budgets"])
+            + (place - len(summary["to_random"]) / 2) * 0.06 * np.ptp(summary["budgets"]) / 5
+        )
+        mean = 100 * np.array([_number(v) for v in effect["mean"]])
+        low, high = (100 * np.array([_number(v) for v in effect[side]]) for side in ("low", "high"))
+        axes.errorbar(
+            at, mean, [mean - low, high - mean], color=shown[name], label=name, fmt="o", markersize=4, linewidth=1.2
+        )
+    axes.set_xlabel("labels")
+    axes.set_ylabel("difference to random, points")
+    axes.legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
+    """How often each class was picked, by strategy."""
+    figure, axes = _figure(7.2, 3.2)
+    width = 0.8 / max(len(counts), 1)
+    shown = colours(list(counts))
+    for place, (name, values) in enumerate(counts.items()):
+        axes.bar(np.arange(len(values)) + place * width, values, width, color=shown[name], label=name)
+    if len(names) <= 20:
+        axes.set_xticks(np.arange(len(names)) + 0.4 - width / 2, names, fontsize=8)
+    axes.set_ylabel("picked, a run")
+    axes.legend(frameon=False, fontsize=9, ncols=3)
+    return _svg(figure)
+
+
+def collapse(rows: Mapping[str, list[tuple[int, float]]]) -> str:
+    """NC1 on the labelled set against labels; nothing where no learner measured it."""
+    if not rows:
+        return ""
+    figure, axes = _figure(7.2, 3.2)
+    for name, colour in colours(list(rows)).items():
+        axes.plot(*zip(*rows[name], strict=True), color=colour, label=name, linewidth=1.6)
+    axes.set_yscale("log")
+    axes.set_xlabel("labels")
+    axes.set_ylabel("NC1 at the end of training")
+    axes.legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("a report needs matplotlib; install it with: pip install 'ncalr[lab]'") from None
+    mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none", "font.size": 10})
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,200 @@
+"""One self-contained HTML page from the journals of an experiment, with Markdown and CSV beside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncalr.errors import BadInput
+from ncalr.lab import plots
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.lab.statistics import Curves, summary
+
+STYLE = """
+:root { color-scheme: light; --ink: #1d2329; --soft: #5b6570; --line: #e1e5e9; --accent: #1f5fa8; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 54rem; margin: 0 auto;
+  padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
+p, li { max-width: 44rem; } .soft { color: var(--soft); }
+figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
+pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
+@media print { body { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
+"""
+ABOUT = (
+    "In points of test accuracy, mean and 95 % interval over the seeds. The area under the budget curve is the mean "
+    "accuracy over all budgets. Differences to random are paired by seed; p-values are corrected by Holm's method."
+)
+
+
+def write_report(out: Path | str, class_names: list[str] | None = None) -> Path:
+    """report.html, report.md and curves.csv of an experiment's directory; the path of the page."""
+    out = Path(out)
+    runs = read_runs(out)
+    curves, facts = curves_of(runs)
+    found = summary(curves, np.random.default_rng(0))
+    _write_csv(out / "curves.csv", runs)
+    (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
+    (out / "report.md").write_text(_markdown(found))
+    page = out / "report.html"
+    page.write_text(_page(out, runs, found, facts, class_names or []))
+    return page
+
+
+def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
+    """Accuracies by strategy, seed and budget; runs that are not finished have gaps, and a word says so."""
+    budgets = sorted({budget for run in runs for budget, _ in run.accuracies})
+    if not budgets:
+        raise BadInput("no training has finished yet: nothing to report")
+    seeds = sorted({run.seed for run in runs})
+    strategies = list(dict.fromkeys(run.strategy for run in runs))
+    table = {name: np.full((len(seeds), len(budgets)), np.nan) for name in strategies}
+    for run in runs:
+        for budget, accuracy in run.accuracies:
+            table[run.strategy][seeds.index(run.seed), budgets.index(budget)] = accuracy
+    missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in table.values())
+    notes = [f"{missing} of {len(runs)} runs are not finished: their missing rounds are left out."] if missing else []
+    return Curves(np.array(budgets), table), notes
+
+
+def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The table of the report: one row a strategy."""
+    head = [
+        "strategy",
+        f"accuracy at {found['budgets'][-1]:,.0f} labels",
+        "area under the curve",
+        "against random",
+        "p (Holm)",
+    ]
+    rows = []
+    for name in found["strategies"]:
+        last = {side: found["accuracy"][name][side][-1] for side in ("mean", "low", "high")}
+        area = found["aubc"][name]
+        against = (found["to_random"] or {}).get(name)
+        rows.append(
+            [
+                name,
+                _interval(last["mean"], last["low"], last["high"]),
+                _interval(area["mean"], area["low"], area["high"]),
+                "" if against is None else _signed(against["aubc"]),
+                "" if against is None else _p(against["aubc"]["p_holm"]),
+            ]
+        )
+    return head, rows
+
+
+def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], names: list[str]) -> str:
+    experiment = read_experiment(out)
+    head, rows = result_rows(found)
+    table = _html_table(head, rows)
+    environment = next((out / "runs").glob("*/environment.json"), None)
+    words = [*notes, *found.get("notes", [])]
+    parts = [
+        f"<h1>{escape(experiment.dataset)}: {len(experiment.strategies)} strategies, {experiment.seeds} seeds</h1>",
+        f"<p class=soft>{escape(_words(experiment))}</p>",
+        "<h2>Result</h2>",
+        f"<div class=scroll>{table}</div>",
+        f"<p class=soft>{ABOUT}</p>",
+        *(f"<p>{escape(word)}</p>" for word in words),
+        _section("Learning curves", plots.learning_curves(found), "Bands are 95 % intervals over the seeds."),
+        _section("Difference to random", plots.differences(found), "Paired by seed; above zero is better than random."),
+        _section(
+            "Which classes were picked", _classes_picked(runs, names), "Labels asked for after the initial pool, a run."
+        ),
+        _section(
+            "Collapse", plots.collapse(_collapse_rows(runs)), "Spread inside the classes against that between them."
+        ),
+        "<h2>Again</h2>",
+        f"<pre>ncalr resume {escape(str(out))}\nncalr report {escape(str(out))}</pre>",
+        f"<pre>{escape(json.dumps(experiment.as_dict(), indent=1))}</pre>",
+    ]
+    if environment is not None:
+        parts.append(f"<pre>{escape(environment.read_text())}</pre>")
+    body = "\n".join(parts)
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>ncalr: {escape(experiment.dataset)}</title><style>{STYLE}</style><body>{body}</body></html>\n"
+    )
+
+
+def _words(experiment: Experiment) -> str:
+    noise = f"noise {experiment.noise}" if experiment.noise else "clean labels"
+    return (
+        f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
+        f"{experiment.recipe}, {noise}. All strategies of a seed begin with the same labels."
+    )
+
+
+def _section(title: str, picture: str, words: str) -> str:
+    return f"<h2>{title}</h2><figure>{picture}<figcaption class=soft>{words}</figcaption></figure>" if picture else ""
+
+
+def _classes_picked(runs: list[Run], names: list[str]) -> str:
+    counts: dict[str, Any] = {}
+    seeds: dict[str, int] = {}
+    top = max((label for run in runs for line in run.lines for label in line.get("labels", [])), default=0) + 1
+    for run in runs:
+        labels = [label for line in run.lines[1:] for label in line.get("labels", []) if label >= 0]
+        counts[run.strategy] = counts.get(run.strategy, np.zeros(top)) + np.bincount(labels, minlength=top)
+        seeds[run.strategy] = seeds.get(run.strategy, 0) + 1
+    if top > 30:
+        return ""
+    return plots.class_histogram({n: c / seeds[n] for n, c in counts.items()}, names or [str(c) for c in range(top)])
+
+
+def _collapse_rows(runs: list[Run]) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, dict[int, list[float]]] = {}
+    for run in runs:
+        for line in run.lines:
+            value = line.get("collapse", {}).get("nc1")
+            if value is not None and value > 0:
+                found.setdefault(run.strategy, {}).setdefault(line["labelled"], []).append(value)
+    return {name: [(b, float(np.mean(v))) for b, v in sorted(rows.items())] for name, rows in found.items()}
+
+
+def _html_table(head: list[str], rows: list[list[str]]) -> str:
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _markdown(found: dict[str, Any]) -> str:
+    head, rows = result_rows(found)
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def _write_csv(path: Path, runs: list[Run]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["strategy", "seed", "labels", "accuracy"])
+        for run in runs:
+            writer.writerows([run.strategy, run.seed, budget, accuracy] for budget, accuracy in run.accuracies)
+
+
+def _interval(mean: float | None, low: float | None, high: float | None) -> str:
+    if mean is None:
+        return "not finished"
+    return f"{100 * mean:.1f}" + ("" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})")
+
+
+def _signed(effect: dict[str, Any]) -> str:
+    if effect["mean"] is None:
+        return "not finished"
+    between = "" if effect["low"] is None else f" ({100 * effect['low']:+.1f} to {100 * effect['high']:+.1f})"
+    return f"{100 * effect['mean']:+.1f}{between}"
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"

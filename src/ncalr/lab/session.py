@@ -1,0 +1,47 @@
+"""From an experiment to a report: load the data, make the learner and the oracles, run, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ncalr.data.dataset import Dataset, load
+from ncalr.data.splits import initial
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.live import Board
+from ncalr.lab.report import write_report
+from ncalr.lab.runner import Run, conduct
+from ncalr.loop.run import Setting
+from ncalr.oracles import Noisy, Truth
+
+
+def carry_out(
+    experiment: Experiment,
+    out: Path | str,
+    *,
+    root: Path | str | None = None,
+    device: Any = None,
+    live: bool | None = None,
+) -> tuple[list[Run], Path]:
+    """Run an experiment to its end, from wherever it stopped, and write its report."""
+    from ncalr.learn import TorchLearner
+
+    dataset = load(experiment.dataset, root)
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    with Board(experiment, live) as board:
+        runs = conduct(experiment, learner, settings_of(experiment, dataset), len(dataset.classes), out, board.show)
+    return runs, write_report(out, list(dataset.classes))
+
+
+def settings_of(experiment: Experiment, dataset: Dataset) -> Callable[[int], Setting]:
+    """What each seed works on: the same initial pool and the same noise for all strategies."""
+
+    def setting(seed: int) -> Setting:
+        truth = Truth(dataset.pool.ids, dataset.labels, len(dataset.classes))
+        oracle = Noisy(truth, experiment.noise, seed) if experiment.noise else truth
+        source = dataset.labels if experiment.stratified else len(dataset.pool)
+        first = initial(source, experiment.start, seed, stratified=experiment.stratified, ids=dataset.pool.ids)
+        return Setting(dataset.pool, oracle, dataset.test, dataset.test_labels, dataset.pool.ids[first].tolist())
+
+    return setting

@@ -1,0 +1,1 @@
+"""The loop: one round as a function, runs that can be killed and resumed, the journal, stopping rules."""

@@ -1,0 +1,198 @@
+"""One run of active learning: label, train, score, pick, ask, and again.
+
+    result = run(dataset, "ncal", learner, budgets=[60, 90, 120], folder="runs/first")
+
+A run is a generator (`rounds`) that gives a `Job` whenever it wants a model and is sent the model; `run` serves one
+of them, and the laboratory serves many at a time, so that their trainings share the device. All it knows stands in
+the journal: a killed run that is started again reads it and goes on, and its journal ends byte for byte as the one of a
+run that was never killed, timings aside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncalr.acquire.query import query
+from ncalr.data.pool import Pool
+from ncalr.errors import BadInput
+from ncalr.geometry.statistics import to_numpy
+from ncalr.learn.learner import Job, Learner, Model, needs_of
+from ncalr.loop.journal import Journal
+from ncalr.loop.state import Line, State, replay
+from ncalr.loop.stopping import Stops
+from ncalr.oracles import Oracle
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do. Plain data: it is stored with the run, and a run is only resumed with the same."""
+
+    strategy: str
+    budgets: tuple[int, ...]  # how many labels at each training
+    seed: int = 0
+    classes: int = 0
+    control: float = 0.0  # share of each batch that is drawn at random, for an unbiased estimate of the accuracy
+    stops: Stops = field(default_factory=Stops)
+
+    def __post_init__(self) -> None:
+        steps = self.budgets
+        if not steps or min(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
+            raise BadInput(f"budgets must be rising numbers of labels, at least 2, got {list(steps)}")
+        if not 0 <= self.control < 1:
+            raise BadInput(f"control must lie in 0..1, got {self.control!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "budgets": list(self.budgets)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run works on."""
+
+    pool: Pool
+    oracle: Oracle
+    test: Pool
+    test_labels: Any
+    first: Sequence[Any]  # ids of the initial pool
+
+
+def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Model, State]:
+    """A run: gives jobs, takes models, returns the state at the end. The caller holds the journal's lock."""
+    state = replay(journal.lines())
+    if not state.rounds:
+        _write(journal, state, {"round": 0, **_asked(setting, list(setting.first))})
+    while not state.ended:
+        number = len(state.rounds)
+        job = Job(
+            setting.pool,
+            np.array(list(state.labels)),
+            np.array(list(state.labels.values()), np.int64),
+            plan.classes,
+            seed=plan.seed,
+            round=number,
+            needs=needs_of(plan.strategy) | ({"logits"} if plan.control else set()),
+            watch=_open_ids(setting.pool, state),
+        )
+        model = yield job
+        _write(journal, state, one_round(plan, setting, state, model, number))
+    return state
+
+
+def one_round(plan: Plan, setting: Setting, state: State, model: Model, number: int) -> Line:
+    """A trained model in, one line of the journal out: how good it is, what it picked, what was answered."""
+    began = time.perf_counter()
+    line: Line = {"round": number, "labelled": len(state.labels), **_quality(setting, model)}
+    line["stop"] = plan.stops.reason(_with(state, line)) or _budget_spent(plan, state, model)
+    if not line["stop"]:
+        wanted = next(b for b in plan.budgets if b > len(state.labels)) - len(state.labels)
+        fresh = min(max(wanted - len(state.awaited), 0), len(model.watched))
+        picked, why = _pick(plan, model, fresh, number)
+        line |= _asked(setting, [*state.awaited, *picked])
+        line |= why
+    line["seconds"] = {"train": model.record.seconds, "round": time.perf_counter() - began}
+    return line
+
+
+def run(
+    plan: Plan, setting: Setting, learner: Learner, folder: Path | str, experiment: dict[str, Any] | None = None
+) -> State:
+    """Run to the end, or go on where the folder's journal ends."""
+    journal = Journal(folder)
+    with journal.locked():
+        journal.begin(experiment or plan.as_dict())
+        training = rounds(plan, setting, journal)
+        try:
+            job = next(training)
+            while True:
+                job = training.send(learner.fit(job))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def _write(journal: Journal, state: State, line: Line) -> None:
+    journal.append(line)
+    state.take(line)
+
+
+def _with(state: State, line: Line) -> State:
+    return State(state.labels, state.refused, state.awaited, [*state.rounds, line])
+
+
+def _asked(setting: Setting, ids: list[Any]) -> Line:
+    """Ask, and put the answers beside the ids in the order of asking."""
+    if not ids:
+        return {"ids": [], "labels": [], "by": ""}
+    answers = setting.oracle.answer(np.array(ids))
+    by = answers.by if isinstance(answers.by, str) else list(answers.by)
+    return {"ids": np.asarray(answers.ids).tolist(), "labels": np.asarray(answers.labels).tolist(), "by": by}
+
+
+def _open_ids(pool: Pool, state: State) -> Any:
+    return pool.ids[~np.isin(pool.ids, np.array(state.closed, pool.ids.dtype))]
+
+
+def _quality(setting: Setting, model: Model) -> Line:
+    predictions = np.asarray(model.predict(setting.test)).argmax(axis=1)
+    record = model.record
+    last = record.history[-1] if record.history else {}
+    collapse = {name: _plain(value) for name, value in last.items() if name != "epoch"}
+    return {
+        "accuracy": float((predictions == np.asarray(setting.test_labels)).mean()),
+        "rule": record.rule,
+        "began": record.began,
+        "flipping": record.flipping,
+        "collapse": collapse,
+    }
+
+
+def _budget_spent(plan: Plan, state: State, model: Model) -> str:
+    if len(state.labels) >= plan.budgets[-1]:
+        return "budget"
+    return "" if len(model.watched) or state.awaited else "nothing left to ask"
+
+
+def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Line]:
+    """k ids: most by the strategy, a share at random where there is a control arm; and why each was picked."""
+    if not k:
+        return [], {}
+    evidence, seed = model.evidence(), [plan.seed, number]
+    drawn = round(plan.control * k)
+    control: list[Any] = []
+    line: Line = {}
+    if drawn:
+        lots = query("random", drawn, features=np.zeros((len(model.watched), 1)), ids=model.watched, seed=[*seed, 1])
+        control = lots.ids.tolist()
+        outputs = to_numpy(evidence["logits"] if "logits" in evidence else evidence["probs"])
+        places = {item: at for at, item in enumerate(model.watched.tolist())}
+        line["control"] = {"ids": control, "predicted": [int(outputs[places[item]].argmax()) for item in control]}
+    if not evidence:
+        evidence = {"features": np.zeros((len(model.watched), 1))}
+    picks = query(
+        plan.strategy,
+        k - drawn,
+        ids=model.watched,
+        exclude=control or None,
+        classes=plan.classes or None,
+        seed=seed,
+        **evidence,
+    )
+    parts = {name: [_short(v) for v in values] for name, values in picks.parts.items()}
+    line |= {"scores": [_short(v) for v in picks.scores], "parts": parts, "notes": list(picks.notes)}
+    return [*picks.ids.tolist(), *control], line
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _plain(value: Any) -> float | None:
+    number = float(value)
+    return number if np.isfinite(number) else None

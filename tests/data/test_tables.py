@@ -1,0 +1,248 @@
+"""Tables as pools: three formats, the same pool; errors name file and row."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from ncalr.data import tables
+from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.errors import BadInput, MissingExtra, NotFinite
+
+ROWS = [
+    {"key": "a", "text": 'one, "two"', "x": 1.5, "y": 2, "v": [1, 2, 3], "label": "cat"},
+    {"key": "b", "text": "línea\nzwei", "x": -1, "y": 1e3, "v": [4, 5, 6], "label": "dog"},
+    {"key": "c", "text": "", "x": 0, "y": 0, "v": [7, 8, 9.5], "label": "cat"},
+]
+
+
+def write(path, rows=ROWS):
+    """The rows in the format of the suffix."""
+    if path.suffix == ".csv":
+        cells = [list(rows[0])] + [
+            [json.dumps(value) if isinstance(value, list) else str(value) for value in row.values()] for row in rows
+        ]
+        quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in line) for line in cells]
+        path.write_text("\n".join(quoted) + "\n", encoding="utf-8")
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.fixture(params=["csv", "jsonl", "parquet"])
+def table(tmp_path, request):
+    return write(tmp_path / f"table.{request.param}")
+
+
+def test_texts(table):
+    pool = read_table(table, text="text", id_column="key")
+    assert isinstance(pool, TextPool)
+    assert isinstance(pool, Pool)
+    assert pool.texts == [row["text"] for row in ROWS]
+    assert pool.ids.tolist() == ["a", "b", "c"]
+    assert read_table(table, text="text").ids.tolist() == [0, 1, 2]
+    assert pool.read(np.array([2, 0])).tolist() == ["", 'one, "two"']
+
+
+def test_vectors(table):
+    pool = read_table(table, vectors=["y", "x"], id_column="key")
+    assert isinstance(pool, ArrayPool)
+    assert pool.dtype == np.float32
+    assert pool.items.tolist() == [[2, 1.5], [1000, -1], [0, 0]]
+    assert read_table(table, vectors="v").items.tolist() == [row["v"] for row in ROWS]
+    assert read_table(table, vectors=["x"]).shape == (1,)
+
+
+def test_labels(table):
+    labels, classes = read_labels(table, "label")
+    assert (labels.tolist(), classes, labels.dtype) == ([0, 1, 0], ["cat", "dog"], np.int64)
+    assert read_labels(table, "label", classes=["dog", "bird", "cat"])[0].tolist() == [2, 0, 2]
+    assert read_labels(table, "label", id_column="key", ids=["c", "b"])[0].tolist() == [0, 1]
+    assert read_labels(table, "label", id_column="key", ids=["b", "z"], missing=-1)[0].tolist() == [1, -1]
+    with pytest.raises(BadInput, match="no label for 1 of 2 ids, the first is 'z'"):
+        read_labels(table, "label", id_column="key", ids=["b", "z"])
+    with pytest.raises(BadInput, match="'dog' is no class; expected one of cat, or its number"):
+        read_labels(table, "label", classes=["cat"])
+    with pytest.raises(BadInput, match="give both"):
+        read_labels(table, "label", id_column="key")
+
+
+def test_more_rows_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BLOCK", 4)
+    rows = [{"n": at, "v": [at, at + 1], "label": at % 3} for at in range(11)]
+    for suffix in ("csv", "jsonl"):
+        path = write(tmp_path / f"t.{suffix}", rows)
+        pool = read_table(path, vectors="v", id_column="n")
+        assert pool.ids.tolist() == list(range(11))
+        assert pool.items[:, 0].tolist() == list(range(11))
+        assert read_labels(path, "label")[0].tolist() == [at % 3 for at in range(11)]
+    rows[9]["v"] = [1, 2, 3]
+    with pytest.raises(BadInput, match=r"t\.csv, line 11: the vector has 3 numbers, those before it 2"):
+        read_table(write(tmp_path / "t.csv", rows), vectors="v")
+    with pytest.raises(BadInput, match=r"t\.jsonl, line 10: the vector has 3 numbers, those before it 2"):
+        read_table(write(tmp_path / "t.jsonl", rows), vectors="v")
+
+
+def test_parquet_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BLOCK", 4)
+    rows = [{"n": at, "v": [at, at + 0.5]} for at in range(11)]
+    path = write(tmp_path / "t.parquet", rows)
+    assert read_table(path, vectors="v", id_column="n").items.tolist() == [row["v"] for row in rows]
+    rows[9]["v"] = [1.0]
+    with pytest.raises(BadInput, match=r"t\.parquet, row 10: the vector has 1 numbers, those before it 2"):
+        read_table(write(path, rows), vectors="v")
+    rows[9]["v"] = [1.0, None]
+    with pytest.raises(NotFinite, match=r"t\.parquet, row 10"):
+        read_table(write(path, rows), vectors="v")
+    rows[9]["v"] = None
+    with pytest.raises(BadInput, match=r"t\.parquet, row 10: expected a list of numbers, got None"):
+        read_table(write(path, rows), vectors="v")
+
+
+def test_parquet_lists_of_fixed_size(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    column = pyarrow.array([[1, 2], [3, 4]], pyarrow.list_(pyarrow.float16(), 2))
+    parquet.write_table(pyarrow.table({"v": column}), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", vectors="v").items.tolist() == [[1, 2], [3, 4]]
+
+
+def test_half_a_parquet_file(tmp_path):
+    path = write(tmp_path / "t.parquet")
+    whole = path.read_bytes()
+    for part in (whole[: len(whole) // 2], whole[len(whole) // 2 :], b""):
+        path.write_bytes(part)
+        with pytest.raises(BadInput, match=r"t\.parquet cannot be read as Parquet .* is the file whole\?"):
+            read_table(path, text="text")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[parquet\]'"):
+        read_table(tmp_path / "t.parquet", text="text")
+
+
+def test_missing_columns(table):
+    with pytest.raises(BadInput, match=r"no column 'texts'. Did you mean 'text'\?") as caught:
+        read_table(table, text="texts")
+    assert str(table) in str(caught.value)
+    with pytest.raises(BadInput, match="no column 'nothing'"):
+        read_labels(table, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "words"),
+    [
+        ("", {"text": "a"}, BadInput, "is empty; expected a first line"),
+        ("a,b\n", {"text": "a"}, BadInput, "has no rows"),
+        ("a,b\n1,2\n3\n", {"text": "a"}, BadInput, "line 3: 1 cells, the first line has 2"),
+        ('a,b\n"x\ny",2\n3,4,5\n', {"text": "a"}, BadInput, "line 4: 3 cells"),
+        ('a,b\n1,"2\n', {"text": "a"}, BadInput, "after line 2: cannot be read"),
+        ("a,a\n1,2\n", {"text": "a"}, BadInput, "'a' is there more than once"),
+        ("a,b\n1,2\n1,x\n", {"vectors": ["a", "b"]}, BadInput, "line 3: expected a number, got 'x'"),
+        ("a,b\n1,2\n1,\n", {"vectors": ["a", "b"]}, BadInput, "line 3: expected a number, got ''"),
+        ("a,b\n1,2\n1,nan\n", {"vectors": ["a", "b"]}, NotFinite, "line 3: a number is missing, NaN or infinite"),
+        ("a,b\n1,1e39\n", {"vectors": ["a", "b"]}, NotFinite, "line 2"),
+        ("a\nx\n", {"vectors": "a"}, BadInput, "line 2: expected a list of numbers, got 'x'"),
+        ("a\n[]\n", {"vectors": "a"}, BadInput, "line 2: expected a list of numbers"),
+        ("a,b\n1,x\n1,y\n", {"text": "b", "id_column": "a"}, BadInput, "line 3: the id 1 is already in line 2"),
+        ("a,b\n1,x\n,y\n", {"text": "b", "id_column": "a"}, BadInput, "line 3: the id 'a' is ''"),
+        ("a,b\n1,x\n", {}, BadInput, "one of the two"),
+        ("a,b\n1,x\n", {"text": "a", "vectors": "b"}, BadInput, "one of the two"),
+        ("a,b\n1,x\n", {"vectors": []}, BadInput, "names no column"),
+    ],
+)
+def test_csv_files_that_are_no_pool(tmp_path, text, options, error, words):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(error, match=words):
+        read_table(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "words"),
+    [
+        ('{"a": "x"}\n{"a": "y', {"text": "a"}, BadInput, "line 2: not JSON .* is the file whole"),
+        ('{"a": "x"}\n\n[1]\n', {"text": "a"}, BadInput, r"line 3: expected an object"),
+        ('{"a": "x"}\n{"b": "y"}\n', {"text": "a"}, BadInput, "line 2: no column 'a'"),
+        ('{"a": "x"}\n{"a": 5}\n', {"text": "a"}, BadInput, "line 2: 'a' is 5, expected a text"),
+        ('{"a": [1, 2]}\n{"a": [1, "x"]}\n', {"vectors": "a"}, BadInput, "line 2: expected a number, got 'x'"),
+        ('{"a": [1, 2]}\n{"a": [1, null]}\n', {"vectors": "a"}, NotFinite, "line 2"),
+        ('{"a": "x", "i": 1}\n{"a": "y", "i": "1"}\n', {"text": "a", "id_column": "i"}, BadInput, "two kinds"),
+        ('{"a": "x", "i": 1.5}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is 1.5"),
+        ('{"a": "x", "i": true}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is True"),
+        ("", {"text": "a"}, BadInput, "has no rows"),
+    ],
+)
+def test_jsonl_files_that_are_no_pool(tmp_path, text, options, error, words):
+    path = tmp_path / "t.jsonl"
+    path.write_text(text)
+    with pytest.raises(error, match=words):
+        read_table(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("written", "ids"),
+    [
+        (["1", "-2"], [1, -2]),
+        (["1", "007"], ["1", "007"]),
+        (["1", "b"], ["1", "b"]),
+        (["٣"], ["٣"]),
+        (["1_0", "2"], ["1_0", "2"]),
+    ],
+)
+def test_numbers_in_a_csv(tmp_path, written, ids):
+    path = tmp_path / "t.csv"
+    path.write_text("\ufeffi,t\n" + "".join(f"{value},x\n" for value in written), encoding="utf-8")
+    assert read_table(path, text="t", id_column="i").ids.tolist() == ids
+
+
+def test_numbered_labels(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("i,l\n0,2\n1,\n\n2,0\n")
+    with pytest.raises(BadInput, match="line 3: no label in 'l'; pass missing=-1"):
+        read_labels(path, "l")
+    labels, classes = read_labels(path, "l", missing=-1)
+    assert (labels.tolist(), classes) == ([2, -1, 0], ["0", "1", "2"])
+    path.write_text("l\n-1\n")
+    with pytest.raises(BadInput, match="line 2: the label -1 is no class"):
+        read_labels(path, "l")
+    path.write_text("l\n")
+    with pytest.raises(BadInput, match="no rows"):
+        read_labels(path, "l")
+
+
+def test_tabs_without_quotes(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text('sentence\tlabel\nhe said " no\t1\n')
+    assert read_table(path, text="sentence").texts == ['he said " no']
+
+
+def test_files_that_are_no_tables(tmp_path):
+    with pytest.raises(BadInput, match=r"ends in \.csv, \.tsv, \.jsonl"):
+        read_table(tmp_path / "t.xlsx", text="a")
+    with pytest.raises(BadInput, match="there is no file"):
+        read_table(tmp_path / "t.csv", text="a")
+    (tmp_path / "t.csv").write_bytes(b"a\n\xff\n")
+    with pytest.raises(BadInput, match="expected UTF-8"):
+        read_table(tmp_path / "t.csv", text="a")
+
+
+@pytest.mark.parametrize(("texts", "words"), [([], "at least one text"), (["a", 5], "item 1 is int")])
+def test_texts_that_are_no_pool(texts, words):
+    with pytest.raises(BadInput, match=words):
+        TextPool(texts)
+    with pytest.raises(BadInput, match="repeat"):
+        TextPool(["a", "b"], ids=[1, 1])

@@ -1,0 +1,182 @@
+"""Experiments: run, killed, resumed, reported."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import SGDClassifier
+
+from ncalr.data import ArrayPool
+from ncalr.errors import BadInput, UnknownName
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.live import Board
+from ncalr.lab.report import curves_of, result_rows, write_report
+from ncalr.lab.runner import conduct, read_experiment, read_runs, slug
+from ncalr.lab.session import settings_of
+from ncalr.learn import SklearnLearner
+from ncalr.loop.journal import Busy, Journal, without_times
+from ncalr.loop.run import Setting
+from ncalr.oracles import Truth
+
+EXPERIMENT = Experiment(strategies=("ncal", "random", "margin"), seeds=2, start=12, step=8, end=28)
+
+
+class Counting(SklearnLearner):
+    """Knows how often it was asked to train, and dies after so many."""
+
+    def __init__(self, limit=None):
+        super().__init__(SGDClassifier(loss="log_loss", alpha=0.01), epochs=4, checkpoints=2)
+        self.trained, self.limit = 0, limit
+
+    def fit_all(self, jobs):
+        if self.limit is not None and self.trained + len(jobs) > self.limit:
+            raise KeyboardInterrupt
+        self.trained += len(jobs)
+        return super().fit_all(jobs)
+
+
+def setting(seed):
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 4, 280)
+    items = (rng.normal(size=(4, 6)) * 2)[truth] + rng.normal(size=(280, 6))
+    pool = ArrayPool(items[:200])
+    first = np.random.default_rng([seed, 5]).permutation(200)[:12].tolist()
+    return Setting(pool, Truth(pool.ids, truth[:200], 4), ArrayPool(items[200:]), truth[200:], first)
+
+
+def journals(out):
+    return {run.journal.folder.name: [without_times(line) for line in run.lines] for run in read_runs(out)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole")
+    learner = Counting()
+    conduct(EXPERIMENT, learner, setting, 4, out)
+    return out, learner.trained
+
+
+def test_every_run_ends_and_the_first_round_is_shared(whole):
+    out, trained = whole
+    runs = read_runs(out)
+    assert len(runs) == 6
+    assert all([budget for budget, _ in run.accuracies] == [12, 20, 28] for run in runs)
+    assert trained == 2 + 6 * 2  # one first training a seed, then each its own
+    for seed in (0, 1):
+        firsts = [without_times(run.lines[1])["accuracy"] for run in runs if run.seed == seed]
+        assert len(set(firsts)) == 1
+        assert len({json.dumps(run.lines[0]["ids"]) for run in runs if run.seed == seed}) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 7, 12])
+def test_killed_and_started_again_it_ends_the_same(whole, tmp_path, limit):
+    with pytest.raises(KeyboardInterrupt):
+        conduct(EXPERIMENT, Counting(limit), setting, 4, tmp_path)
+    conduct(EXPERIMENT, Counting(), setting, 4, tmp_path)
+    assert journals(tmp_path) == journals(whole[0])
+
+
+def test_a_finished_experiment_trains_nothing(whole):
+    learner = Counting()
+    conduct(EXPERIMENT, learner, setting, 4, whole[0])
+    assert learner.trained == 0
+
+
+def test_the_report_says_what_the_journals_say(whole):
+    out = whole[0]
+    page = write_report(out, ["a", "b", "c", "d"]).read_text()
+    found = json.loads((out / "summary.json").read_text())
+    runs = read_runs(out)
+    last = np.mean([run.accuracies[-1][1] for run in runs if run.strategy == "ncal"])
+    assert found["accuracy"]["ncal"]["mean"][-1] == pytest.approx(last)
+    head, rows = result_rows(found)
+    assert head[1] == "accuracy at 28 labels"
+    assert [row[0] for row in rows] == ["ncal", "random", "margin"]
+    assert rows[0][1].startswith(f"{100 * last:.1f}")
+    assert page.count("<svg") == 3  # scikit-learn's models have no features that collapse
+    assert "<script" not in page
+    assert "src=" not in page  # one file, nothing to fetch
+    assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3
+    assert "| ncal |" in (out / "report.md").read_text()
+
+
+def test_an_unfinished_experiment_can_be_reported(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        conduct(EXPERIMENT, Counting(5), setting, 4, tmp_path)
+    curves, notes = curves_of(read_runs(tmp_path))
+    assert "not finished" in notes[0]
+    assert np.isnan(curves.accuracies["margin"]).any()
+    assert write_report(tmp_path).exists()
+
+
+def test_nothing_to_report_yet(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        conduct(EXPERIMENT, Counting(0), setting, 4, tmp_path)
+    with pytest.raises(BadInput, match="nothing to report"):
+        write_report(tmp_path)
+    with pytest.raises(BadInput, match="no experiment in"):
+        read_experiment(tmp_path / "elsewhere")
+
+
+def test_another_experiment_and_another_process(whole):
+    out = whole[0]
+    with pytest.raises(BadInput, match="different: end"):
+        conduct(Experiment(**{**EXPERIMENT.as_dict(), "end": 36}), Counting(), setting, 4, out)
+    with Journal(out / "runs" / slug("ncal", 0)).locked(), pytest.raises(Busy):
+        conduct(EXPERIMENT, Counting(), setting, 4, out)
+
+
+def test_experiments_from_text(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text('dataset = "digits"\nstrategies = ["ncal(fusion=rank)", "random"]\nseeds = 5\n')
+    found = Experiment.from_toml(path)
+    assert (found.strategies, found.seeds, found.budgets) == (
+        ("ncal(fusion=rank)", "random"),
+        5,
+        (40, 60, 80, 100, 120, 140),
+    )
+    assert Experiment.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    assert Experiment(start=10, step=7, end=20).budgets == (10, 17, 20)
+    path.write_text("seedz = 3\n")
+    with pytest.raises(UnknownName, match="Did you mean 'seeds'"):
+        Experiment.from_toml(path)
+    path.write_text("seeds = [\n")
+    with pytest.raises(BadInput, match="not TOML"):
+        Experiment.from_toml(path)
+    with pytest.raises(UnknownName, match="Did you mean 'ncal'"):
+        Experiment(strategies=("nclal",))
+    for changes in ({"strategies": ()}, {"strategies": ("ncal", "ncal")}, {"seeds": 0}, {"end": 1}):
+        with pytest.raises(BadInput):
+            Experiment(**changes)
+    assert slug("ncal(select=filtered(multiple=3))", 2) == "ncal-select=filtered-multiple=3-2"
+
+
+def test_the_board_shows_means(whole):
+    board = Board(EXPERIMENT, wanted=False)
+    assert board.live is None
+    for run in read_runs(whole[0]):
+        board.show(run)
+    table = board.table()
+    cells = [list(column.cells) for column in table.columns]
+    assert cells[0] == ["ncal", "random", "margin"]
+    assert cells[-1] == ["6/6"] * 3
+    with Board(EXPERIMENT, wanted=True) as shown:
+        shown.show(read_runs(whole[0])[0])
+    assert len(Board(Experiment(start=10, step=1, end=40), wanted=False).table().columns) <= 11
+
+
+def test_settings_are_the_same_for_all_strategies_of_a_seed():
+    from ncalr.data import load
+
+    dataset = load("digits")
+    make = settings_of(Experiment(noise="symmetric(rate=0.3)"), dataset)
+    one, again, other = make(0), make(0), make(1)
+    assert one.first == again.first != other.first
+    answers = one.oracle.answer(dataset.pool.ids)
+    assert (answers.labels == again.oracle.answer(dataset.pool.ids).labels).all()
+    assert (answers.labels != dataset.labels).mean() == pytest.approx(0.3, abs=0.01)
+    stratified = settings_of(Experiment(stratified=True), dataset)(0)
+    places = np.searchsorted(dataset.pool.ids, stratified.first)
+    assert np.bincount(dataset.labels[places], minlength=10).min() >= 3

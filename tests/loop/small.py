@@ -1,0 +1,40 @@
+"""A run small enough to be killed fifty times: Gaussian clouds, a scikit-learn model, a few rounds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+
+from ncalr.data import ArrayPool
+from ncalr.learn import SklearnLearner
+from ncalr.loop.run import Plan, Setting, run
+from ncalr.oracles import Refusing, Slow, Truth
+
+
+def setting(hesitant: bool = False) -> Setting:
+    """200 items of four classes, 80 to test on; an oracle that answers, or one that refuses and lets wait."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 4, 280)
+    items = (rng.normal(size=(4, 6)) * 2)[truth] + rng.normal(size=(280, 6))
+    pool = ArrayPool(items[:200], ids=1000 + np.arange(200))
+    oracle = Truth(pool.ids, truth[:200], 4)
+    if hesitant:
+        oracle = Slow(Refusing(oracle, 0.2, seed=1), 0.3, seed=2)
+    return Setting(pool, oracle, ArrayPool(items[200:]), truth[200:], pool.ids[:12].tolist())
+
+
+def learner() -> SklearnLearner:
+    """Checkpoints by partial_fit, so that FF can be had."""
+    return SklearnLearner(SGDClassifier(loss="log_loss", alpha=0.01), epochs=6, checkpoints=3)
+
+
+def plan(**changes) -> Plan:
+    """Five trainings."""
+    return Plan(**{"strategy": "ncal", "budgets": (12, 20, 28, 36, 44), "classes": 4, "seed": 1, **changes})
+
+
+if __name__ == "__main__":
+    run(plan(), setting(), learner(), Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""The journal: whole lines, torn lines, full disks, second writers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ncalr.errors import BadInput, NcalrError
+from ncalr.loop.journal import Busy, Journal, environment, without_times
+
+
+def test_lines_come_back(tmp_path):
+    journal = Journal(tmp_path / "run")
+    journal.begin({"strategy": "ncal"})
+    assert journal.lines() == []
+    for number in range(3):
+        journal.append({"round": number, "ids": ["ä", number]})
+    assert [line["round"] for line in Journal(tmp_path / "run").lines()] == [0, 1, 2]
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["versions"]["numpy"]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12])
+def test_a_torn_last_line_is_dropped_with_a_word(tmp_path, cut):
+    journal = Journal(tmp_path)
+    journal.append({"round": 0})
+    journal.append({"round": 1})
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole[:-cut])
+    again = Journal(tmp_path)
+    assert again.lines() == [{"round": 0}]
+    assert "torn" in again.notes[0]
+    again.append({"round": 1})
+    assert journal.path.read_bytes() == whole
+
+
+def test_a_spoilt_line_in_the_middle_is_an_error(tmp_path):
+    (tmp_path / "journal.jsonl").write_text('{"round": 0}\nnonsense\n{"round": 2}\n')
+    with pytest.raises(BadInput, match="line 2 of"):
+        Journal(tmp_path).lines()
+    assert "nonsense" in (tmp_path / "journal.jsonl").read_text()
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    journal = Journal(tmp_path)
+    journal.append({"round": 0})
+    before = journal.path.read_bytes()
+
+    def full(_number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NcalrError, match=r"No space left on device.*nothing is lost"):
+        journal.append({"round": 1})
+    monkeypatch.undo()
+    assert journal.path.read_bytes() == before
+
+
+def test_not_a_number_does_not_get_in(tmp_path):
+    with pytest.raises(ValueError, match=r"not JSON compliant|Out of range"):
+        Journal(tmp_path).append({"accuracy": float("nan")})
+    assert not (tmp_path / "journal.jsonl").exists()
+
+
+def test_another_experiment_is_left_alone(tmp_path):
+    Journal(tmp_path).begin({"strategy": "ncal", "seed": 1})
+    Journal(tmp_path).begin({"strategy": "ncal", "seed": 1})
+    with pytest.raises(BadInput, match="different: seed"):
+        Journal(tmp_path).begin({"strategy": "ncal", "seed": 2})
+
+
+def test_a_second_process_is_turned_away(tmp_path):
+    code = (
+        "import sys\nfrom ncalr.loop.journal import Journal, Busy\n"
+        "try:\n    with Journal(sys.argv[1]).locked(): print('in')\n"
+        "except Busy as error: print('busy', error)"
+    )
+    with Journal(tmp_path).locked():
+        other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+        assert other.stdout.startswith("busy")
+        assert str(os.getpid()) in other.stdout
+    after = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert after.stdout.startswith("in")
+
+
+def test_what_differs_between_runs_is_known():
+    assert without_times({"round": 1, "seconds": {"train": 2}}) == {"round": 1}
+    assert {"python", "versions", "cores"} <= set(environment())
+    assert issubclass(Busy, NcalrError)

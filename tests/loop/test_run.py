@@ -1,0 +1,156 @@
+"""Runs: what the journal says, that a killed one goes on, oracles that hesitate, rules to stop by."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import learner, plan, setting
+
+from ncalr.errors import BadInput
+from ncalr.loop.journal import Journal, without_times
+from ncalr.loop.run import Plan, run
+from ncalr.loop.state import replay
+from ncalr.loop.stopping import Stops
+from ncalr.oracles import LATER, REFUSED
+
+SMALL = Path(__file__).with_name("small.py")
+
+
+def lines_of(folder):
+    """The journal without timings."""
+    return [without_times(line) for line in Journal(folder).lines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was never killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    run(plan(), setting(), learner(), folder)
+    return folder
+
+
+def test_the_journal_tells_the_whole_story(whole):
+    lines = Journal(whole).lines()
+    assert [line.get("labelled") for line in lines] == [None, 12, 20, 28, 36, 44]
+    assert [len(line.get("ids", [])) for line in lines] == [12, 8, 8, 8, 8, 0]
+    assert lines[-1]["stop"] == "budget"
+    asked = [item for line in lines for item in line.get("ids", [])]
+    assert len(asked) == len(set(asked)) == 44
+    truth = setting().oracle.answer(np.array(asked)).labels.tolist()
+    assert [label for line in lines for label in line.get("labels", [])] == truth
+    for line in lines[1:]:
+        assert 0 <= line["accuracy"] <= 1
+        assert line["seconds"]["train"] > 0
+    assert set(lines[1]["parts"]) == {"cmap", "ff"}
+    assert len(lines[1]["scores"]) == 8
+    assert lines[-1]["accuracy"] > 0.5
+
+
+def test_a_finished_run_is_not_run_again(whole):
+    before = (whole / "journal.jsonl").read_bytes()
+    state = run(plan(), setting(), None, whole)
+    assert len(state.labels) == 44
+    assert (whole / "journal.jsonl").read_bytes() == before
+
+
+def test_killed_at_any_moment_it_ends_the_same(whole, tmp_path):
+    """SIGKILL at random moments, again and again, until the run comes through."""
+    rng = random.Random(5)
+    kills, tries = 0, 0
+    while True:
+        tries += 1
+        process = subprocess.Popen([sys.executable, str(SMALL), str(tmp_path)], stderr=subprocess.PIPE)
+        try:
+            wait = rng.uniform(0.5, 4.0) if kills < 6 else None
+            process.wait(wait)
+            assert process.returncode == 0, process.stderr.read().decode()
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+        finally:
+            process.stderr.close()
+    assert lines_of(tmp_path) == lines_of(whole)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_cut_at_any_byte_it_ends_the_same(whole, tmp_path, seed):
+    """What a kill leaves is a prefix of the journal: fifty of them, any byte, each resumed."""
+    content = (whole / "journal.jsonl").read_bytes()
+    cut = random.Random(seed).randrange(len(content) + 1)
+    for name in ("experiment.json", "environment.json"):
+        (tmp_path / name).write_bytes((whole / name).read_bytes())
+    (tmp_path / "journal.jsonl").write_bytes(content[:cut])
+    run(plan(), setting(), learner(), tmp_path)
+    assert lines_of(tmp_path) == lines_of(whole)
+
+
+def test_refused_and_late_answers(tmp_path):
+    state = run(plan(budgets=(12, 20, 28)), setting(hesitant=True), learner(), tmp_path)
+    lines = Journal(tmp_path).lines()
+    said = [label for line in lines for label in line.get("labels", [])]
+    assert REFUSED in said
+    assert LATER in said
+    assert len(state.labels) >= 28
+    assert not set(state.labels) & set(state.refused)
+    late = [
+        item
+        for line in lines
+        for item, label in zip(line.get("ids", []), line.get("labels", []), strict=True)
+        if label == LATER
+    ]
+    answered = set(state.labels) | set(state.refused) | set(state.awaited)
+    assert set(late) <= answered
+    assert replay(lines).labels == state.labels
+
+
+def test_a_control_arm_is_random_and_predicted_before_it_is_asked(tmp_path):
+    run(plan(control=0.25, budgets=(12, 20, 28)), setting(), learner(), tmp_path)
+    for line in Journal(tmp_path).lines()[1:-1]:
+        control = line["control"]
+        assert len(control["ids"]) == len(control["predicted"]) == 2
+        assert set(control["ids"]) <= set(line["ids"])
+        assert len(line["scores"]) == 6
+
+
+@pytest.mark.parametrize("strategy", ["random", "margin", "coreset", "badge", "typiclust"])
+def test_other_strategies(tmp_path, strategy):
+    state = run(plan(strategy=strategy, budgets=(12, 20)), setting(), learner(), tmp_path)
+    assert len(state.labels) == 20
+
+
+def test_stopping_rules(tmp_path):
+    state = run(plan(stops=Stops(target=0.3)), setting(), learner(), tmp_path / "target")
+    assert state.ended.startswith("target")
+    assert len(state.labels) == 12
+    state = run(plan(stops=Stops(plateau=1, gain=0.9)), setting(), learner(), tmp_path / "plateau")
+    assert state.ended.startswith("plateau")
+    assert len(state.labels) == 20
+    state = run(plan(stops=Stops(uninformative=1.0)), setting(), learner(), tmp_path / "flat")
+    assert state.ended.startswith("uninformative")
+    for options in ({"target": 2.0}, {"plateau": 0}, {"uninformative": -1.0}):
+        with pytest.raises(BadInput):
+            Stops(**options)
+
+
+def test_plans_that_cannot_be():
+    for changes in ({"budgets": ()}, {"budgets": (10, 10)}, {"budgets": (1, 2)}, {"control": 1.0}):
+        with pytest.raises(BadInput):
+            plan(**changes)
+    assert Plan("ncal", (10, 20)).as_dict()["budgets"] == [10, 20]
+
+
+def test_a_run_of_another_plan_is_not_continued(whole):
+    with pytest.raises(BadInput, match="another experiment"):
+        run(plan(seed=9), setting(), learner(), whole)
+    assert json.loads((whole / "experiment.json").read_text())["seed"] == 1
+    assert time.time() > 0
