@@ -42,6 +42,38 @@ def test_from_a_file(tmp_path):
     assert json.loads((tmp_path / "out" / "experiment.json").read_text())["strategies"] == ["random"]
 
 
+def test_the_papers_budgets():
+    """2 to 20 % of 50,000 by 2; 10 to 45 % by 5; 10 to 40 % of 130,000 by 5."""
+    expected = {
+        "cifar10": [1000 * i for i in range(1, 11)],
+        "cifar100": [5000 + 2500 * i for i in range(8)],
+        "imagenet100": [13000 + 6500 * i for i in range(7)],
+        "mini_imagenet": [5000 + 2500 * i for i in range(7)],
+    }
+    for name, budgets in expected.items():
+        done = invoke("reproduce", name, "--dry-run")
+        assert done.exit_code == 0, done.output
+        line = next(line for line in done.output.splitlines() if line.startswith("labels: "))
+        assert [int(part.replace(",", "")) for part in line[8:].split(", ")] == budgets
+    assert "cifar10" in f"{invoke('reproduce', 'cifar', '--dry-run').exception}"
+
+
+def test_doctor_says_what_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "cifar10").mkdir()
+    facts = json.loads(invoke("doctor", "--root", tmp_path, "--json").output)
+    assert facts["datasets"]["digits"]
+    assert facts["datasets"]["cifar10"]
+    assert not facts["datasets"]["cifar100"]
+    assert facts["devices"][0] == "cpu"
+    assert facts["extras"]["torch"]["here"]
+    monkeypatch.setitem(
+        __import__("ncalr.cli.doctor", fromlist=["EXTRAS"]).EXTRAS, "no_such_module", ("lab", "nothing")
+    )
+    text = invoke("doctor", "--root", tmp_path).output
+    assert "no_such_module" in text
+    assert "pip install 'ncalr[lab]'" in text
+
+
 def test_a_wrong_dataset_is_named(tmp_path):
     done = invoke("run", "digts", "--out", tmp_path / "out")
     assert done.exit_code != 0

@@ -95,7 +95,7 @@ def test_the_report_says_what_the_journals_say(whole):
     assert head[1] == "accuracy at 28 labels"
     assert [row[0] for row in rows] == ["ncal", "random", "margin"]
     assert rows[0][1].startswith(f"{100 * last:.1f}")
-    assert page.count("<svg") == 3  # scikit-learn's models have no features that collapse
+    assert page.count("<svg") == 5  # scikit-learn's models have no features that collapse
     assert "<script" not in page
     assert "src=" not in page  # one file, nothing to fetch
     assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import query, strategies
+from ncalr.cli import doctor, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app.command("strategies")(strategies.run)
 app.command("run")(experiments.run)
 app.command("resume")(experiments.resume)
 app.command("report")(experiments.report)
+app.command("reproduce")(experiments.reproduce)
+app.command("doctor")(doctor.run)
 
 
 def _version(wanted: bool) -> None:

@@ -40,6 +40,29 @@ def run(
     _carry_out(experiment, out, root, device)
 
 
+def reproduce(
+    name: Annotated[str, typer.Argument(help="cifar10, cifar100, imagenet100 or mini_imagenet.")],
+    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas; the paper's if none.")] = "",
+    seeds: Annotated[int, typer.Option(help="How many runs of each.")] = 3,
+    recipe: Annotated[str, typer.Option(help="strong, or paper for weaker full-data accuracies.")] = "strong",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the budgets and leave.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Where the runs and the report go.")] = None,
+    root: Root = None,
+    device: Device = None,
+) -> None:
+    """Run one of the paper's protocols, with its budgets."""
+    from ncalr.acquire.spec import split
+    from ncalr.lab.protocols import STRATEGIES, protocol
+
+    found = protocol(name)
+    experiment = found.experiment(tuple(split(strategies)) if strategies else STRATEGIES, seeds, recipe)
+    print(f"{name}: {found.about}; {experiment.network}, recipe {recipe}, {seeds} seeds")
+    print("labels: " + ", ".join(f"{budget:,}" for budget in experiment.budgets))
+    print("strategies: " + ", ".join(experiment.strategies))
+    if not dry_run:
+        _carry_out(experiment, out or Path("runs") / name, root, device)
+
+
 def resume(
     folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
     root: Root = None,

@@ -30,6 +30,7 @@ def learning_curves(summary: Mapping[str, Any]) -> str:
         axes.fill_between(
             summary["budgets"], 100 * np.array(low), 100 * np.array(high), color=colour, alpha=0.12, linewidth=0
         )
+    axes.set_ylim(top=min(axes.get_ylim()[1], 100))
     axes.set_xlabel("labels")
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, fontsize=9)
@@ -81,11 +82,38 @@ def collapse(rows: Mapping[str, list[tuple[int, float]]]) -> str:
     figure, axes = _figure(7.2, 3.2)
     for name, colour in colours(list(rows)).items():
         axes.plot(*zip(*rows[name], strict=True), color=colour, label=name, linewidth=1.6)
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("labels")
     axes.set_ylabel("NC1 at the end of training")
     axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
+
+
+def penalties(found: Mapping[str, Any]) -> str:
+    """Who beats whom: the share of budgets at which the row is better than the column, by a paired test."""
+    names, matrix = found["strategies"], np.array([[_number(v) for v in row] for row in found["matrix"]])
+    if len(names) < 2 or np.isnan(matrix).all():
+        return ""
+    figure, axes = _figure(1.6 + 0.75 * len(names), 1.2 + 0.5 * len(names))
+    axes.grid(visible=False)
+    axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for i in range(len(names)):
+        for j in range(len(names)):
+            if i != j and not np.isnan(matrix[i, j]):
+                colour = "white" if matrix[i, j] > 0.6 else "#1d2329"
+                axes.text(j, i, f"{matrix[i, j]:.0%}", ha="center", va="center", color=colour, fontsize=9)
+    axes.set_xticks(range(len(names)), names, fontsize=9)
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    return _svg(figure)
+
+
+def overlap(matrix: Any, names: list[str]) -> str:
+    """How many picks two strategies have in common."""
+    if len(names) < 2:
+        return ""
+    return penalties({"strategies": names, "matrix": np.asarray(matrix).tolist()})
 
 
 def _number(value: Any) -> float:
@@ -103,6 +131,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
+    axes.set_axisbelow(True)
     return figure, axes
 
 

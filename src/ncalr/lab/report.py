@@ -98,7 +98,7 @@ def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], n
     head, rows = result_rows(found)
     table = _html_table(head, rows)
     environment = next((out / "runs").glob("*/environment.json"), None)
-    words = [*notes, *found.get("notes", [])]
+    words = [*notes, *_power(found), *found.get("notes", [])]
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(experiment.strategies)} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(_words(experiment))}</p>",
@@ -108,6 +108,17 @@ def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], n
         *(f"<p>{escape(word)}</p>" for word in words),
         _section("Learning curves", plots.learning_curves(found), "Bands are 95 % intervals over the seeds."),
         _section("Difference to random", plots.differences(found), "Paired by seed; above zero is better than random."),
+        _section(
+            "Who beats whom",
+            plots.penalties(found["penalties"]) if found.get("penalties") else "",
+            "Share of the budgets at which the row is better than the column by a paired test at 5 %.",
+        ),
+        _savings(found),
+        _section(
+            "Picks in common",
+            _overlap(runs),
+            "Share of the items picked after the initial pool that two strategies have in common, same seed.",
+        ),
         _section(
             "Which classes were picked", _classes_picked(runs, names), "Labels asked for after the initial pool, a run."
         ),
@@ -126,6 +137,63 @@ def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], n
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>ncalr: {escape(experiment.dataset)}</title><style>{STYLE}</style><body>{body}</body></html>\n"
     )
+
+
+def _power(found: dict[str, Any]) -> list[str]:
+    """What this many seeds could have seen."""
+    sizes = [row["aubc"] for row in (found.get("detectable") or {}).values() if row["aubc"] is not None]
+    if not sizes:
+        return []
+    seeds = found["seeds"] if isinstance(found["seeds"], int) else max(np.atleast_1d(found["seeds"]).tolist())
+    return [
+        f"With {seeds} seeds a difference to random of {100 * min(sizes):.1f} to {100 * max(sizes):.1f} points of area "
+        "(depending on the strategy) would have been found four times out of five; smaller ones may exist unseen."
+    ]
+
+
+def _savings(found: dict[str, Any]) -> str:
+    """Labels that random needs for the same accuracy, at the last budget and half way."""
+    rows = found.get("label_savings")
+    if not rows:
+        return ""
+    budgets = found["budgets"]
+    places = sorted({len(budgets) // 2, len(budgets) - 1})
+    head = ["strategy", *(f"at {budgets[place]:,.0f} labels" for place in places)]
+    body = []
+    for name, saving in rows.items():
+        cells = []
+        for place in places:
+            needed = saving["needed"][place]
+            beyond = saving["beyond"][place]
+            at_most = saving["at_most"][place]
+            cells.append(
+                f"more than {budgets[-1]:,.0f}" if beyond else
+                "" if needed is None else
+                f"{'at most ' if at_most else ''}{needed:,.0f}"
+            )  # fmt: skip
+        body.append([name, *cells])
+    return (
+        f"<h2>Labels random needs for the same accuracy</h2><div class=scroll>{_html_table(head, body)}</div>"
+        "<p class=soft>Read off random's mean curve.</p>"
+    )
+
+
+def _overlap(runs: list[Run]) -> str:
+    names = list(dict.fromkeys(run.strategy for run in runs))
+    picked = {
+        (run.strategy, run.seed): {item for line in run.lines[1:] for item in line.get("ids", [])} for run in runs
+    }
+    seeds = sorted({run.seed for run in runs})
+    matrix = np.full((len(names), len(names)), np.nan)
+    for i, one in enumerate(names):
+        for j, other in enumerate(names):
+            shares = [
+                len(picked[one, seed] & picked[other, seed]) / len(picked[one, seed])
+                for seed in seeds
+                if picked.get((one, seed)) and (other, seed) in picked
+            ]
+            matrix[i, j] = np.mean(shares) if shares else np.nan
+    return plots.overlap(matrix, names)
 
 
 def _words(experiment: Experiment) -> str:

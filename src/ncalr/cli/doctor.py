@@ -1,0 +1,66 @@
+"""`ncalr doctor`: what is here, what is missing, and the line that installs it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+EXTRAS = {
+    "torch": ("torch", "learning, and acquisition on a GPU"),
+    "safetensors": ("torch", "saving models"),
+    "sklearn": ("sklearn", "scikit-learn models, digits"),
+    "PIL": ("images", "image files"),
+    "matplotlib": ("lab", "reports"),
+    "pyarrow": ("parquet", "Parquet files"),
+    "lightning": ("lightning", "a callback for Lightning"),
+    "transformers": ("hf", "Hugging Face networks and trainer"),
+    "timm": ("timm", "timm networks"),
+}
+
+
+def run(
+    root: Annotated[str | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Look at versions, devices and data: what is here, what is missing, and the line that installs it."""
+    import json
+
+    facts = examine(root)
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    print(f"ncalr {facts['versions']['ncalr']}, Python {facts['python']}, {facts['cores']} cores")
+    print("devices: " + ", ".join(facts["devices"]))
+    for name, found in facts["extras"].items():
+        state = "here" if found["here"] else f"missing: {found['install']}"
+        print(f"  {name:<14}{found['for']:<40}{state}")
+    print(f"datasets in {facts['root']}:")
+    for name, here in facts["datasets"].items():
+        print(f"  {name:<16}{'here' if here else 'not there'}")
+
+
+def examine(root: str | None = None) -> dict[str, Any]:
+    """The facts as plain data."""
+    from importlib.util import find_spec
+
+    from ncalr.data import DATASETS, data_root
+    from ncalr.loop.journal import environment
+
+    place = data_root(root)
+    extras = {
+        module: {"here": find_spec(module) is not None, "for": use, "install": f"pip install 'ncalr[{extra}]'"}
+        for module, (extra, use) in EXTRAS.items()
+    }
+    datasets = {name: name == "digits" or (place / name).is_dir() for name in DATASETS if ":" not in name}
+    return {**environment(), "devices": _devices(), "extras": extras, "root": str(place), "datasets": datasets}
+
+
+def _devices() -> list[str]:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return ["cpu"]
+    import torch
+
+    return ["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]
