@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncalr.acquire.query import query
     from ncalr.dynamics import Recorder
     from ncalr.geometry import ClassStatistics
+    from ncalr.loop.whole import run
     from ncalr.types import Picks
 
 _HOME = {
@@ -27,6 +28,7 @@ _HOME = {
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
     "query": "ncalr.acquire.query",
+    "run": "ncalr.loop.whole",
     "selector": "ncalr.acquire",
     "strategies": "ncalr.acquire",
     "strategy": "ncalr.acquire",
@@ -39,6 +41,7 @@ __all__ = [
     "Strategy",
     "__version__",
     "query",
+    "run",
     "selector",
     "strategies",
     "strategy",

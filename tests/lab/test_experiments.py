@@ -12,7 +12,7 @@ from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
-from ncalr.lab.report import curves_of, result_rows, write_report
+from ncalr.lab.report import control_estimates, curves_of, result_rows, write_report
 from ncalr.lab.runner import conduct, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner
@@ -100,6 +100,20 @@ def test_the_report_says_what_the_journals_say(whole):
     assert "src=" not in page  # one file, nothing to fetch
     assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3
     assert "| ncal |" in (out / "report.md").read_text()
+
+
+def test_the_control_arm_is_counted(tmp_path):
+    experiment = Experiment(**{**EXPERIMENT.as_dict(), "control": 0.5, "strategies": ["ncal"]})
+    runs = conduct(experiment, Counting(), setting, 4, tmp_path)
+    hits = count = 0
+    for run in runs:
+        line = run.lines[1]
+        answers = dict(zip(line["ids"], line["labels"], strict=True))
+        count += len(line["control"]["ids"])
+        hits += sum(answers[i] == p for i, p in zip(line["control"]["ids"], line["control"]["predicted"], strict=True))
+    assert control_estimates(runs)["ncal"][12] == (hits, count)
+    assert count == 2 * 4
+    assert "control arm" in write_report(tmp_path).read_text()
 
 
 def test_an_unfinished_experiment_can_be_reported(tmp_path):

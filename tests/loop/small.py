@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from ncalr.data import ArrayPool
 from ncalr.learn import SklearnLearner
-from ncalr.loop.run import Plan, Setting, run
+from ncalr.loop.run import Plan, Setting
 from ncalr.oracles import Refusing, Slow, Truth
 
 
@@ -34,7 +31,3 @@ def learner() -> SklearnLearner:
 def plan(**changes) -> Plan:
     """Five trainings."""
     return Plan(**{"strategy": "ncal", "budgets": (12, 20, 28, 36, 44), "classes": 4, "seed": 1, **changes})
-
-
-if __name__ == "__main__":
-    run(plan(), setting(), learner(), Path(sys.argv[1]))

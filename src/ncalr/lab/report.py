@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ncalr.errors import BadInput
 from ncalr.lab import plots
@@ -114,6 +115,7 @@ def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], n
             "Share of the budgets at which the row is better than the column by a paired test at 5 %.",
         ),
         _savings(found),
+        _control(runs),
         _section(
             "Picks in common",
             _overlap(runs),
@@ -175,6 +177,46 @@ def _savings(found: dict[str, Any]) -> str:
     return (
         f"<h2>Labels random needs for the same accuracy</h2><div class=scroll>{_html_table(head, body)}</div>"
         "<p class=soft>Read off random's mean curve.</p>"
+    )
+
+
+def control_estimates(runs: list[Run]) -> dict[str, dict[int, tuple[int, int]]]:
+    """For each strategy and number of labels: how many control items were predicted right, and how many there were.
+
+    They are drawn at random from what is not labelled yet and predicted before they are asked about, so their share is
+    an unbiased estimate of the accuracy there, whatever the strategy picks beside them. Refused ones do not count.
+    """
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for run in runs:
+        for line in run.lines:
+            if "control" not in line:
+                continue
+            answers = dict(zip(line["ids"], line["labels"], strict=True))
+            pairs_ = zip(line["control"]["ids"], line["control"]["predicted"], strict=True)
+            known = [(guess, answers[item]) for item, guess in pairs_ if answers[item] >= 0]
+            hits, count = found.setdefault(run.strategy, {}).get(line["labelled"], (0, 0))
+            found[run.strategy][line["labelled"]] = (hits + sum(g == a for g, a in known), count + len(known))
+    return found
+
+
+def _control(runs: list[Run]) -> str:
+    estimates = control_estimates(runs)
+    if not estimates:
+        return ""
+    budgets = sorted({budget for rows in estimates.values() for budget in rows})
+    body = []
+    for name, rows in estimates.items():
+        cells = []
+        for budget in budgets:
+            hits, count = rows.get(budget, (0, 0))
+            between = binomtest(hits, count).proportion_ci(method="wilson") if count else None
+            cells.append("" if between is None else _interval(hits / count, between.low, between.high))
+        body.append([name, *cells])
+    table = _html_table(["strategy", *(f"{budget:,}" for budget in budgets)], body)
+    return (
+        f"<h2>Accuracy estimated from the control arm</h2><div class=scroll>{table}</div>"
+        "<p class=soft>Items drawn at random and predicted before they were labelled; Wilson's 95 % interval, seeds "
+        "together. Answers count as they were given: wrong labels lower it.</p>"
     )
 
 

@@ -1,0 +1,53 @@
+"""The whole loop as one call: a dataset, a network, a strategy, an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ncalr.data import Dataset, initial, load
+from ncalr.learn.learner import Learner
+from ncalr.loop.run import Plan, Setting
+from ncalr.loop.run import run as drive
+from ncalr.loop.state import State
+from ncalr.loop.stopping import Stops
+from ncalr.oracles import Noisy, Oracle, Truth
+
+
+def run(
+    dataset: str | Dataset,
+    strategy: str = "ncal",
+    *,
+    budgets: Sequence[int],
+    folder: str | Path,
+    learner: Learner | None = None,
+    network: Any = "resnet18",
+    recipe: str = "strong",
+    oracle: Oracle | None = None,
+    noise: str = "",
+    seed: int = 0,
+    control: float = 0.0,
+    stops: Stops | None = None,
+    device: Any = None,
+) -> State:
+    """Active learning from the first labels to the last; started again with the same folder, it goes on.
+
+    `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many labels there are at each
+    training. Without an oracle the dataset's own labels answer, with `noise` where that is given. `control` is the
+    share of each batch that is drawn at random. The state that comes back has the labels and, a round each, accuracy,
+    picks and why (`state.rounds`); the same lines are in the folder's journal.
+    """
+    found = load(dataset) if isinstance(dataset, str) else dataset
+    classes = len(found.classes)
+    plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops())
+    if oracle is None:
+        oracle = Truth(found.pool.ids, found.labels, classes)
+        oracle = Noisy(oracle, noise, seed) if noise else oracle
+    if learner is None:
+        from ncalr.learn import TorchLearner
+
+        learner = TorchLearner(network, recipe, device=device)
+    first = found.pool.ids[initial(len(found.pool), plan.budgets[0], seed, ids=found.pool.ids)].tolist()
+    setting = Setting(found.pool, oracle, found.test, found.test_labels, first)
+    return drive(plan, setting, learner, folder, {**plan.as_dict(), "dataset": found.name, "noise": noise})
