@@ -4,7 +4,8 @@
     python3 benchmarks/study.py status --out DIR                          what is done, what is missing
 
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
-continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other. No report is written here: `ncalr report DIR/EXPERIMENT` does that from the journals, without a GPU.
+continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
+No report is written here: `ncalr report DIR/EXPERIMENT` does that from the journals, without a GPU.
 """
 
 from __future__ import annotations
