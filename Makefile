@@ -1,18 +1,23 @@
 # make test   set up, check style and types, run the tests
 # make demo   set up, run the main job on an embedded default and write a report
+# make docs   set up, build the documentation into site/
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check setup clean
+.PHONY: test demo docs check setup clean
 
 test: $(READY) check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
 	$(BIN)/ncalr run digits --strategy ncal --against random,margin,coreset,badge --seeds 3 --out runs/demo
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
 
 check: $(READY)
 	$(BIN)/ruff check .
