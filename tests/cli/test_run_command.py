@@ -29,7 +29,10 @@ def test_run_resume_report(tmp_path):
     assert {path: path.read_bytes() for path in out.rglob("journal.jsonl")} == before
     (out / "report.html").unlink()
     assert invoke("report", out).exit_code == 0
-    assert (out / "report.html").exists()
+    page = (out / "report.html").read_text()
+    assert page.count("<figure class=card><img") == 10
+    assert "What ncal wanted most" in page
+    assert "cmap " in page
 
 
 def test_from_a_file(tmp_path):

@@ -74,11 +74,14 @@ def resume(
     _carry_out(read_experiment(folder), folder, root, device)
 
 
-def report(folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    root: Root = None,
+) -> None:
     """Write the report of an experiment again, from its journals; unfinished ones too."""
-    from ncalr.lab.report import write_report
+    from ncalr.lab.session import report_again
 
-    print(f"report: {write_report(folder)}")
+    print(f"report: {report_again(folder, root)}")
 
 
 def _carry_out(experiment: Any, out: Path, root: Path | None, device: str | None) -> None:

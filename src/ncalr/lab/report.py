@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
 from html import escape
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ncalr.data.pool import Pool, positions_of
 from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.experiment import Experiment
@@ -29,17 +32,24 @@ figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
+.gallery { display: flex; flex-wrap: wrap; gap: .8rem; }
+.card { width: 6.4rem; margin: 0; font-size: .8rem; line-height: 1.35; }
+.card img { width: 100%; image-rendering: pixelated; border-radius: 4px; border: 1px solid var(--line); }
 pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
 @media print { body { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
+GALLERY = 12
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds. The area under the budget curve is the mean "
     "accuracy over all budgets. Differences to random are paired by seed; p-values are corrected by Holm's method."
 )
 
 
-def write_report(out: Path | str, class_names: list[str] | None = None) -> Path:
-    """report.html, report.md and curves.csv of an experiment's directory; the path of the page."""
+def write_report(out: Path | str, class_names: list[str] | None = None, pool: Pool | None = None) -> Path:
+    """report.html, report.md and curves.csv of an experiment's directory; the path of the page.
+
+    With the pool at hand and images in it, the page shows some of the items that were picked, and why.
+    """
     out = Path(out)
     runs = read_runs(out)
     curves, facts = curves_of(runs)
@@ -48,7 +58,7 @@ def write_report(out: Path | str, class_names: list[str] | None = None) -> Path:
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
     (out / "report.md").write_text(_markdown(found))
     page = out / "report.html"
-    page.write_text(_page(out, runs, found, facts, class_names or []))
+    page.write_text(_page(out, runs, found, facts, class_names or [], pool))
     return page
 
 
@@ -94,7 +104,9 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], names: list[str]) -> str:
+def _page(
+    out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], names: list[str], pool: Pool | None
+) -> str:
     experiment = read_experiment(out)
     head, rows = result_rows(found)
     table = _html_table(head, rows)
@@ -127,6 +139,7 @@ def _page(out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], n
         _section(
             "Collapse", plots.collapse(_collapse_rows(runs)), "Spread inside the classes against that between them."
         ),
+        _gallery(runs, names, pool),
         "<h2>Again</h2>",
         f"<pre>ncalr resume {escape(str(out))}\nncalr report {escape(str(out))}</pre>",
         f"<pre>{escape(json.dumps(experiment.as_dict(), indent=1))}</pre>",
@@ -218,6 +231,41 @@ def _control(runs: list[Run]) -> str:
         "<p class=soft>Items drawn at random and predicted before they were labelled; Wilson's 95 % interval, seeds "
         "together. Answers count as they were given: wrong labels lower it.</p>"
     )
+
+
+def _gallery(runs: list[Run], names: list[str], pool: Pool | None) -> str:
+    """The items the first strategy wanted most in its last round of picking, with the parts of their scores."""
+    if pool is None or len(pool.shape) != 3:
+        return ""
+    run = runs[0]
+    line = next((line for line in reversed(run.lines) if line.get("scores")), None)
+    if line is None:
+        return ""
+    shown = line["ids"][: min(GALLERY, len(line["scores"]))]
+    images = pool.read(positions_of(pool, shown))
+    cards = []
+    for place, (item, image) in enumerate(zip(shown, images, strict=True)):
+        label = line["labels"][place]
+        answer = (names[label] if label < len(names) else str(label)) if label >= 0 else "no answer"
+        why = ", ".join(f"{name} {values[place]:.3g}" for name, values in line["parts"].items())
+        caption = f"{escape(str(item))}<br>{escape(answer)}<br><span class=soft>{escape(why)}</span>"
+        cards.append(f"<figure class=card><img alt='item {escape(str(item))}' src='{_data(image)}'>{caption}</figure>")
+    return (
+        f"<h2>What {escape(run.strategy)} wanted most</h2>"
+        f"<p class=soft>Its last batch, at {line['labelled']:,} labels, seed {run.seed}: "
+        "the item, the answer it got, and the parts of its score.</p>"
+        f"<div class=gallery>{''.join(cards)}</div>"
+    )
+
+
+def _data(image: Any) -> str:
+    """An image as the text of a data address: PNG, written by matplotlib, which a report needs anyway."""
+    from matplotlib.image import imsave
+
+    out = io.BytesIO()
+    pixels = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+    imsave(out, np.ascontiguousarray(pixels), format="png")
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
 def _overlap(runs: list[Run]) -> str:

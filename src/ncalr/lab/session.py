@@ -8,10 +8,11 @@ from typing import Any
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.splits import initial
+from ncalr.errors import NcalrError
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
-from ncalr.lab.runner import Run, conduct
+from ncalr.lab.runner import Run, conduct, read_experiment
 from ncalr.loop.run import Setting
 from ncalr.oracles import Noisy, Truth
 
@@ -31,7 +32,17 @@ def carry_out(
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     with Board(experiment, live) as board:
         runs = conduct(experiment, learner, settings_of(experiment, dataset), len(dataset.classes), out, board.show)
-    return runs, write_report(out, list(dataset.classes))
+    return runs, write_report(out, list(dataset.classes), dataset.pool)
+
+
+def report_again(out: Path | str, root: Path | str | None = None) -> Path:
+    """The report of an experiment from its journals; with class names and pictures where its data is at hand."""
+    experiment = read_experiment(out)
+    try:
+        dataset = load(experiment.dataset, root)
+    except NcalrError:
+        return write_report(out)
+    return write_report(out, list(dataset.classes), dataset.pool)
 
 
 def settings_of(experiment: Experiment, dataset: Dataset) -> Callable[[int], Setting]:
