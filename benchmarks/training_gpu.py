@@ -261,7 +261,8 @@ def plan() -> list[dict[str, Any]]:
     ]
     few = {"data": "cifar10", "labels": 5000}
     runs += [{**few, "recipe": "strong", "seed": seed, "path": "graphs"} for seed in range(3)]
-    runs += [{**few, "recipe": "strong(epochs=150)", "seed": seed, "path": "graphs"} for seed in range(1)]
+    for recipe in ("strong(epochs=150)", "strong(epochs=120)"):
+        runs += [{**few, "recipe": recipe, "seed": seed, "path": "graphs"} for seed in range(3)]
     for path in ("graphs", "plain"):
         runs += [{**few, "recipe": PLAINER, "seed": seed, "path": path} for seed in range(3)]
     return runs
