@@ -21,8 +21,9 @@ sys.path.insert(0, str(ROOT / "src"))
 from ncalr.data.dataset import load  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
-from ncalr.lab.runner import Run, claim, conduct, read_runs  # noqa: E402
+from ncalr.lab.runner import Run, conduct, read_runs  # noqa: E402
 from ncalr.lab.session import settings_of  # noqa: E402
+from ncalr.loop.journal import claim  # noqa: E402
 
 MAIN = ("random", "margin", "badge", "coreset", "cdal", "ncal")
 REST = ("entropy", "sisome", "label_dispersion", "cmap", "ff")
@@ -67,7 +68,7 @@ def run(data: Path, out: Path, minutes: float, together: int, only: list[str]) -
     for name, experiment in plan().items():
         if only and name not in only:
             continue
-        claim(experiment, out / name)
+        claim(out / name, experiment.as_dict())
         found = read_runs(out / name)
         if all(one.lines and one.lines[-1].get("stop") for one in found):
             continue

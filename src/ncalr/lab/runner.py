@@ -18,7 +18,7 @@ from typing import Any
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, needs_of
-from ncalr.loop.journal import Journal, write_whole
+from ncalr.loop.journal import Journal, claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
 
@@ -52,7 +52,7 @@ def conduct(
 ) -> list[Run]:
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on."""
     out = Path(out)
-    claim(experiment, out)
+    claim(out, experiment.as_dict())
     with ExitStack() as locks:
         runs = [
             _open(experiment, strategy, seed, out, settings, classes, locks) for strategy, seed in pairs(experiment)
@@ -87,19 +87,6 @@ def conduct(
             still = {run.seed for run in waiting if run.job is not None and run.job.round == 1}
             shared = {seed: model for seed, model in shared.items() if seed in still}
     return runs
-
-
-def claim(experiment: Experiment, out: Path) -> None:
-    """Write the experiment into its directory, or see that it is the one that is there."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "experiment.json"
-    if path.exists():
-        other = json.loads(path.read_text())
-        if other != experiment.as_dict():
-            differing = sorted(k for k in other if other[k] != experiment.as_dict().get(k))
-            raise BadInput(f"{out} holds another experiment (different: {', '.join(differing)}); choose another folder")
-        return
-    write_whole(path, json.dumps(experiment.as_dict(), indent=1))
 
 
 def read_experiment(out: Path | str) -> Experiment:

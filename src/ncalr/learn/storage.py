@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ncalr.data.files import write_whole
 from ncalr.errors import BadInput, MissingExtra
 
 
@@ -28,7 +28,7 @@ def _safetensors() -> Any:
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     """Write arrays to a file that appears whole or not at all."""
     ready = {name: np.asarray(value, order="C") for name, value in arrays.items()}
-    _replace(path, _safetensors().save(ready))
+    write_whole(path, _safetensors().save(ready))
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 def write_facts(path: Path, facts: dict[str, Any]) -> None:
     """Write JSON to a file that appears whole or not at all."""
-    _replace(path, json.dumps(facts, indent=1).encode())
+    write_whole(path, json.dumps(facts, indent=1))
 
 
 def save_model(folder: Path, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -104,12 +104,3 @@ class Checkpoint:
         for path in self.folder.glob("training-*.safetensors"):
             if path.name != but:
                 path.unlink()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

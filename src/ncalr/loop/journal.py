@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ncalr.data.files import write_whole
 from ncalr.errors import BadInput, NcalrError
 
 TIMES = ("seconds", "timing")
@@ -37,19 +38,10 @@ class Journal:
 
     def begin(self, experiment: dict[str, Any]) -> None:
         """Claim the directory for this experiment; one that holds another experiment is left alone."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        known = self.folder / "experiment.json"
-        if known.exists():
-            other = json.loads(known.read_text())
-            if other != json.loads(json.dumps(experiment)):
-                differing = sorted(k for k in {*other, *experiment} if other.get(k) != experiment.get(k))
-                raise BadInput(
-                    f"{self.folder} holds a run of another experiment (different: {', '.join(differing)}); "
-                    "choose another folder, or resume that one"
-                )
-            return
-        write_whole(self.folder / "environment.json", json.dumps(environment(), indent=1))
-        write_whole(known, json.dumps(experiment, indent=1))
+        claim(self.folder, experiment)
+        known = self.folder / "environment.json"
+        if not known.exists():
+            write_whole(known, json.dumps(environment(), indent=1))
 
     def lines(self) -> list[dict[str, Any]]:
         """Every whole line; a torn last one is cut off."""
@@ -115,14 +107,20 @@ def without_times(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in TIMES}
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    with part.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+def claim(folder: Path, experiment: dict[str, Any]) -> None:
+    """Write what the folder is for; one that is for something else is left alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, plain = folder / "experiment.json", json.loads(json.dumps(experiment))
+    if not path.exists():
+        write_whole(path, json.dumps(plain, indent=1))
+        return
+    other = json.loads(path.read_text())
+    differing = sorted(key for key in {*other, *plain} if other.get(key) != plain.get(key))
+    if differing:
+        raise BadInput(
+            f"{folder} holds another experiment (different: {', '.join(differing)}); choose another folder, or resume "
+            "that one"
+        )
 
 
 def environment() -> dict[str, Any]:
