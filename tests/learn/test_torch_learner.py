@@ -190,8 +190,10 @@ def test_images_move_and_mirror_as_said():
 def test_collapse_sums_agree_with_a_pass_in_float64():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(6), [1, 5, 50, 0, 30, 9])
-    features = (rng.normal(size=(6, 12))[labels] + 0.2 * rng.normal(size=(len(labels), 12))).astype(np.float32)
-    logits, weights = rng.normal(size=(len(labels), 6)), rng.normal(size=(6, 12))
+    means = rng.normal(size=(6, 12))
+    means[2] *= 0.01  # near the origin, where the mean of the class without labels would be
+    features = (means[labels] + 0.2 * rng.normal(size=(len(labels), 12))).astype(np.float32)
+    logits, weights = np.eye(6)[labels] + 0.4 * rng.normal(size=(len(labels), 6)), rng.normal(size=(6, 12))
     sums = Sums(*(torch.from_numpy(a) for a in (features, logits, labels)), 6)
     ours, accuracy = read(sums.tensors(), weights)
     slow = measure_collapse(features, labels, 6, weights=weights, predictions=logits.argmax(1))

@@ -30,7 +30,7 @@ class Sums:
         away = wide - self.means[labels]
         self.scatter = torch.zeros_like(self.counts).index_add_(0, labels, (away * away).sum(1))
         centre = (self.means * present[:, None]).sum(0) / present.sum()
-        centred = (self.means - centre) * present[:, None]
+        centred = (self.means - centre) * present[:, None]  # for the digits alone: nc1 does not see a common shift
         inner = away @ centred.T
         self.inner = inner.T @ inner
         squared = (self.means * self.means).sum(1) - 2 * (wide @ self.means.T)  # less |h|^2, the same for all classes
