@@ -2,6 +2,7 @@
 
     python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9     as many trainings as fit, in the plan's order
     python3 benchmarks/study.py status --out DIR                          what is done, what is missing
+    python3 benchmarks/study.py keep   --out DIR                          its journals into results/study, compactly
 
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
@@ -11,6 +12,7 @@ No report is written here: `ncalr report DIR/EXPERIMENT` does that from the jour
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -36,20 +38,19 @@ VARIANTS = (
 )
 
 
+RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
+
+
 def plan() -> dict[str, Experiment]:
     """Every experiment, in the order in which they are wanted."""
     ten, hundred, mini = (PROTOCOLS[name] for name in ("cifar10", "cifar100", "mini_imagenet"))
     return {
-        "cifar10": ten.experiment(MAIN, 3),
-        "cifar10-rest": ten.experiment(REST, 3),
-        "cifar10-variants": ten.experiment(VARIANTS, 3),
-        "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3),
-        "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3),
+        "cifar10": ten.experiment(MAIN, 3, RECIPE),
+        "cifar10-rest": ten.experiment(REST, 3, RECIPE),
+        "cifar10-variants": ten.experiment(VARIANTS, 3, RECIPE),
+        "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
+        "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
     }
-
-
-class TimeUp(Exception):
-    """The slice is over."""
 
 
 def run(data: Path, out: Path, minutes: float, together: int, only: list[str]) -> None:
@@ -57,13 +58,18 @@ def run(data: Path, out: Path, minutes: float, together: int, only: list[str]) -
     from ncalr.learn import TorchLearner
 
     deadline = time.perf_counter() + 60 * minutes
+    asked: list[float] = []
 
     def watch(one: Run) -> None:
         if one.accuracies:
             labels, accuracy = one.accuracies[-1]
             print(f"{one.strategy:<26}{one.seed}{labels:>8,}{100 * accuracy:>8.2f}", flush=True)
-        if time.perf_counter() > deadline:
-            raise TimeUp
+
+    def enough() -> bool:
+        """Whether another batch of trainings, a little longer than the last one, would not fit."""
+        asked.append(time.perf_counter())
+        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
+        return asked[-1] + 1.2 * last > deadline
 
     for name, experiment in plan().items():
         if only and name not in only:
@@ -73,13 +79,39 @@ def run(data: Path, out: Path, minutes: float, together: int, only: list[str]) -
         if all(one.lines and one.lines[-1].get("stop") for one in found):
             continue
         print(name, flush=True)
+        began, before = time.perf_counter(), sum(len(one.accuracies) for one in found)
         dataset = load(experiment.dataset, data)
         learner = TorchLearner(experiment.network, experiment.recipe, together=together, progress=False)
-        try:
-            conduct(experiment, learner, settings_of(experiment, dataset), len(dataset.classes), out / name, watch)
-        except TimeUp:
+        settings = settings_of(experiment, dataset)
+        runs = conduct(experiment, learner, settings, len(dataset.classes), out / name, watch, enough)
+        spent = {
+            "experiment": name,
+            "trainings": sum(len(one.accuracies) for one in runs) - before,
+            "seconds": round(time.perf_counter() - began, 1),
+        }
+        with (out / "slices.jsonl").open("a") as log:
+            log.write(json.dumps(spent | {"together": together, "gpu": _gpu()}) + "\n")
+        if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
+
+
+def _gpu() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
+def keep(out: Path) -> None:
+    """Copy the journals into the repository without the scores of single picks: what a comparison or resuming needs."""
+    for source in sorted(out.rglob("*.json*")):
+        target = ROOT / "results" / "study" / source.relative_to(out)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lines = source.read_text().splitlines(keepends=True)
+        if source.name == "journal.jsonl":
+            kept = [{k: v for k, v in json.loads(x).items() if k not in ("scores", "parts")} for x in lines]
+            lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in kept]
+        target.write_text("".join(lines))
 
 
 def status(out: Path) -> None:
@@ -94,7 +126,7 @@ def status(out: Path) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "status"])
+    parser.add_argument("what", choices=["run", "status", "keep"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "study")
     parser.add_argument("--minutes", type=float, default=9.0)
@@ -103,6 +135,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.what == "run":
         run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only)
+    elif arguments.what == "keep":
+        keep(arguments.out)
     else:
         status(arguments.out)
 

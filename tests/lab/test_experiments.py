@@ -78,6 +78,16 @@ def test_killed_and_started_again_it_ends_the_same(whole, tmp_path, limit):
     assert journals(tmp_path) == journals(whole[0])
 
 
+def test_told_that_it_is_enough_it_leaves_between_batches_and_goes_on_later(whole, tmp_path):
+    asked = []
+    runs = conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda: asked.append(1) or len(asked) > 3)
+    assert any(run.job is not None for run in runs)
+    done = sum(len(run.accuracies) for run in read_runs(tmp_path))
+    assert 0 < done < 18
+    conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda: False)
+    assert journals(tmp_path) == journals(whole[0])
+
+
 def test_a_finished_experiment_trains_nothing(whole):
     learner = Counting()
     conduct(EXPERIMENT, learner, setting, 4, whole[0])

@@ -49,8 +49,12 @@ def conduct(
     classes: int,
     out: Path | str,
     watcher: Watcher | None = None,
+    enough: Callable[[], bool] | None = None,
 ) -> list[Run]:
-    """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on."""
+    """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
+
+    `enough` is asked before each batch of trainings; when it says so the runner leaves, and can be started again.
+    """
     out = Path(out)
     claim(out, experiment.as_dict())
     with ExitStack() as locks:
@@ -63,7 +67,7 @@ def conduct(
         for run in runs:
             _tell(watcher, run)
         together = max(int(getattr(learner, "together", 1)), 1)
-        while waiting:
+        while waiting and not (enough and enough()):
             batch: list[Run] = []
             jobs: dict[Any, Job] = {}
             while waiting and len(jobs) < together:
@@ -155,4 +159,5 @@ def _tell(watcher: Watcher | None, run: Run) -> None:
 
 
 def _order(run: Run) -> tuple[int, int]:
-    return (run.job.round if run.job else 0, run.seed)
+    """Seed by seed, so that a study that is cut short has whole seeds; all strategies of a seed in step."""
+    return (run.seed, run.job.round if run.job else 0)

@@ -27,7 +27,7 @@ SCHEDULES = ("constant", "step", "cosine")
 class Recipe:
     """One way to train a network, and where its checkpoint window lies."""
 
-    epochs: int = 100
+    epochs: int = 120
     batch: int = 128
     rate: float = 0.1  # learning rate at the start
     momentum: float = 0.9
@@ -88,7 +88,15 @@ class Recipe:
 RECIPES = {
     "strong": Recipe(),
     "paper": Recipe(
-        rate=0.025, decay=3e-4, crop=0, batch=100, schedule="cosine", nesterov=False, warm_up=0.0, fallback=0.65
+        epochs=100,
+        batch=100,
+        rate=0.025,
+        nesterov=False,
+        decay=3e-4,
+        schedule="cosine",
+        warm_up=0.0,
+        crop=0,
+        fallback=0.65,
     ),
     "digits": Recipe(
         epochs=40,
