@@ -403,6 +403,11 @@ def test_missing_data_says_where_and_what_and_how(tmp_path):
     ):
         assert part in text
     assert f"download('cifar10', '{tmp_path}')" in text
+    with pytest.raises(
+        BadInput, match=r"cifar10 is not in .*nowhere/cifar10 \(there is no folder .*nowhere: give the root"
+    ):
+        load("cifar10", tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
     with pytest.raises(BadInput, match=r"sst2 is not in .*; expected there: \{train,dev\}\.tsv of GLUE"):
         load("sst2", tmp_path)
     with pytest.raises(BadInput, match=r"imagenet100 is not in .*train/CLASS.*NCALR_DATA"):

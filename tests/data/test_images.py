@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from ncalr.data import ImagePool, Pool
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, MissingExtra
 
 
 @pytest.fixture
@@ -78,6 +80,12 @@ def test_nothing_but_broken_files(tmp_path):
 def test_options_that_cannot_be(folder, options):
     with pytest.raises(BadInput):
         ImagePool(folder, **options)
+
+
+def test_images_without_pillow(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[images\]'"):
+        ImagePool(folder, size=8).read(slice(None))
 
 
 def test_a_network_learns_from_files(tmp_path):

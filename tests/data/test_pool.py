@@ -60,6 +60,7 @@ def test_positions_of_ids():
         (["a", "a"], "repeat"),
         ([1], "same kind"),
         ([["a"]], "list"),
+        ([0.5], "whole numbers or texts"),
     ):
         with pytest.raises(BadInput, match=words):
             positions_of(pool, ids)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from itertools import count
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from ncalr.data.dataset import load
+from ncalr.data.encoded import EncodedPool
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool
 from ncalr.data.shards import ShardedPool, write_shards
@@ -61,7 +64,52 @@ def array(folder):
     return PoolCase(lambda: ArrayPool(VECTORS.copy()), VECTORS)
 
 
-MAKERS = [array, mapped, sharded, sharded_images, image_files, part_of_shards, texts, table]
+def png(image):
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
+def encoded(folder):
+    return PoolCase(lambda: EncodedPool([png(image) for image in IMAGES], ids=range(7, 0, -1)), IMAGES)
+
+
+def of_the_hub(folder, column, items):
+    pyarrow = pytest.importorskip("pyarrow")
+    for split in ("train", "test"):  # three items a piece
+        with pyarrow.ipc.new_stream(
+            folder / f"{split}.arrow", pyarrow.table({"x": column, "label": [0] * 7}).schema
+        ) as file:
+            file.write_table(pyarrow.table({"x": column, "label": [0] * 7}), max_chunksize=3)
+    return PoolCase(lambda: load(f"folder:{folder}").pool, items)
+
+
+def hub_images(folder):
+    return of_the_hub(folder, [{"bytes": png(image), "path": None} for image in IMAGES], IMAGES)
+
+
+def hub_texts(folder):
+    return of_the_hub(folder, ["a", "b", "", "d", "e", "f", "a"], np.array(["a", "b", "", "d", "e", "f", "a"], object))
+
+
+def hub_vectors(folder):
+    return of_the_hub(folder, VECTORS[:7].tolist(), VECTORS[:7])
+
+
+MAKERS = [
+    array,
+    mapped,
+    sharded,
+    sharded_images,
+    image_files,
+    part_of_shards,
+    texts,
+    table,
+    encoded,
+    hub_images,
+    hub_texts,
+    hub_vectors,
+]
 
 
 @pytest.mark.parametrize("check", POOL_CHECKS, ids=lambda check: check.__name__)

@@ -77,7 +77,7 @@ def test_labels(table):
 
 
 def test_more_rows_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 4)
+    monkeypatch.setattr(tables, "BLOCK", 4)
     rows = [{"n": at, "v": [at, at + 1], "label": at % 3} for at in range(11)]
     for suffix in ("csv", "jsonl"):
         path = write(tmp_path / f"t.{suffix}", rows)
@@ -93,7 +93,7 @@ def test_more_rows_than_a_block(tmp_path, monkeypatch):
 
 
 def test_parquet_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 4)
+    monkeypatch.setattr(tables, "BLOCK", 4)
     rows = [{"n": at, "v": [at, at + 0.5]} for at in range(11)]
     path = write(tmp_path / "t.parquet", rows)
     assert read_table(path, vectors="v", id_column="n").items.tolist() == [row["v"] for row in rows]
@@ -180,6 +180,7 @@ def test_csv_files_that_are_no_pool(tmp_path, text, options, error, words):
         ('{"a": "x"}\n{"a": 5}\n', {"text": "a"}, BadInput, "line 2: 'a' is 5, expected a text"),
         ('{"a": [1, 2]}\n{"a": [1, "x"]}\n', {"vectors": "a"}, BadInput, "line 2: expected a number, got 'x'"),
         ('{"a": [1, 2]}\n{"a": [1, null]}\n', {"vectors": "a"}, NotFinite, "line 2"),
+        ('{"a": [1]}\n{"a": [1' + "0" * 400 + "]}\n", {"vectors": "a"}, BadInput, "line 2: expected a number, got 10"),
         ('{"a": "x", "i": 1}\n{"a": "y", "i": "1"}\n', {"text": "a", "id_column": "i"}, BadInput, "two kinds"),
         ('{"a": "x", "i": 1.5}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is 1.5"),
         ('{"a": "x", "i": true}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is True"),

@@ -59,10 +59,11 @@ def test_a_finished_run_is_not_run_again(whole):
     assert (whole / "journal.jsonl").read_bytes() == before
 
 
-def test_killed_fifty_times_it_ends_the_same(whole, tmp_path):
+@pytest.mark.parametrize(("kind", "wanted"), [("truth", 50), ("reviewed", 8)])
+def test_killed_many_times_it_ends_the_same(tmp_path, kind, wanted):
     """SIGKILL at random moments; every run that was killed on the way ends with the journal of one that was not."""
     done = subprocess.run(
-        [sys.executable, str(SMALL.with_name("killing.py")), str(tmp_path), "50"],
+        [sys.executable, str(SMALL.with_name("killing.py")), str(tmp_path), str(wanted), kind],
         capture_output=True,
         text=True,
         check=False,
@@ -70,9 +71,10 @@ def test_killed_fifty_times_it_ends_the_same(whole, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     kills, cases = map(int, done.stdout.split())
-    assert kills == 50
+    assert kills == wanted
+    run(plan(), setting(kind), learner(), tmp_path / "here")
     for folder in ["whole", *(f"killed-{case}" for case in range(cases))]:
-        assert lines_of(tmp_path / folder) == lines_of(whole), folder
+        assert lines_of(tmp_path / folder) == lines_of(tmp_path / "here"), folder
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -88,7 +90,7 @@ def test_cut_at_any_byte_it_ends_the_same(whole, tmp_path, seed):
 
 
 def test_refused_and_late_answers(tmp_path):
-    state = run(plan(budgets=(12, 20, 28)), setting(hesitant=True), learner(), tmp_path)
+    state = run(plan(budgets=(12, 20, 28)), setting("hesitant"), learner(), tmp_path)
     lines = Journal(tmp_path).lines()
     said = [label for line in lines for label in line.get("labels", [])]
     assert REFUSED in said

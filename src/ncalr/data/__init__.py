@@ -1,6 +1,7 @@
 """Pools: items with permanent ids, and never labels; named datasets, splits and long tails."""
 
 from ncalr.data.dataset import DATASETS, Dataset, data_root, download, load
+from ncalr.data.encoded import EncodedPool
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.shards import ShardedPool, write_shards
@@ -12,6 +13,7 @@ __all__ = [
     "DATASETS",
     "ArrayPool",
     "Dataset",
+    "EncodedPool",
     "ImagePool",
     "Pool",
     "ShardedPool",

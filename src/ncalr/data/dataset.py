@@ -3,6 +3,7 @@
     digits = load("digits")                                 # ships with scikit-learn
     cifar = load("cifar10", root="/data")                   # /data/cifar10
     photos = load("folder:/data/photos(size=96)")           # class folders, below train/ and test/ or val/, or alone
+    reviews = load("/data/imdb")                            # a path alone: what lies there says what it is
     for entry in DATASETS.values(): print(entry.name, entry.items, entry.classes, entry.licence)
 
 The root is the argument, else the environment variable NCALR_DATA, else ~/.cache/ncalr; a set lies in ROOT/NAME, as
@@ -10,6 +11,8 @@ The root is the argument, else the environment variable NCALR_DATA, else ~/.cach
 * plain arrays: `train_images.npy`, `train_labels.npy`, `test_images.npy`, `test_labels.npy` (or `val_...`), and
   `classes.json`, a list of names, if there is one; large ones are memory-mapped; or
 * the official files, where Python reads them by itself: CIFAR's binary version, Fashion-MNIST's idx files, SST-2's TSV.
+
+A path is a folder of such arrays, of class folders with images, or a dataset of the Hugging Face Hub (`data.hub`).
 
 Nothing is ever unpickled. `download` fetches the official files whose checksums are published. A set of one's own is
 one function that takes the folder and returns `Parts`, or None if nothing is there, and one decorator, `dataset`.
@@ -35,10 +38,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.spec import parse
+from ncalr.data.hub import chosen_split, columns_of, is_hub, read_split, splits_of
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset, class_labels, drawn, initial
 from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.data.views import VIEWS, Apart, part, view_of
 from ncalr.errors import BadInput, MissingExtra, NcalrError, unknown
 
 Labels = npt.NDArray[np.int64]
@@ -69,6 +74,7 @@ class Dataset:
     test_labels: Labels = field(repr=False)
     classes: list[str]
     facts: Facts
+    apart: Apart | None = field(default=None, repr=False)  # what a view (`data.views`) holds out
 
     def __post_init__(self) -> None:
         for what, pool, labels in (("pool", self.pool, self.labels), ("test set", self.test, self.test_labels)):
@@ -150,18 +156,36 @@ def dataset(name: str, **facts: Any) -> Callable[[Callable[..., Parts | None]], 
 def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     """The dataset of this name, from ROOT/NAME; options in brackets, `imagenet100(size=96)`, or as arguments."""
     known, inside, written = _read_name(name)
-    entry = _FOLDER if inside is not None else _entry(known)
+    entry = _entry(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
     for option in chosen:
-        if option not in entry.options:
-            raise unknown(f"option of the dataset {entry.name}", option, entry.options)
+        if option not in entry.options | VIEWS:
+            raise unknown(f"option of the dataset {entry.name}", option, entry.options | VIEWS)
+    view = {option: chosen.pop(option) for option in VIEWS if option in chosen}
     folder = inside if inside is not None else _folder(entry, data_root(root))
     parts = entry.read(folder, **chosen)
     if parts is None:
         raise BadInput(_missing(entry, folder, data_root(root)))
     facts = Facts(entry.licence, entry.source if inside is None else str(inside), entry.notes)
     labels, test_labels = class_labels(parts.labels), class_labels(parts.test_labels)
-    return Dataset(name, parts.pool, labels, parts.test, test_labels, parts.classes, facts)
+    whole = Dataset(name, parts.pool, labels, parts.test, test_labels, parts.classes, facts)
+    return seen(whole, view) if view else whole
+
+
+def seen(whole: Dataset, options: dict[str, Any]) -> Dataset:
+    """A dataset under a view: with a long tail, or with classes held out."""
+    view = view_of(whole.labels, whole.test_labels, len(whole.classes), whole.pool.ids, options)
+    labels, test_labels = view.numbers[whole.labels], view.numbers[whole.test_labels]
+    names = [whole.classes[old] for old in np.argsort(view.numbers)]
+    pool, test = part(whole.pool, view.kept), part(whole.test, view.test_kept)
+    if pool is None or test is None:
+        raise BadInput(f"{whole.name}: nothing is left in the {'test set' if pool else 'pool'} under {options}")
+    apart = Apart(
+        part(whole.pool, view.out), labels[view.out], part(whole.test, view.test_out), test_labels[view.test_out],
+        names[view.known :],
+    )  # fmt: skip
+    kept = labels[view.kept], test_labels[view.test_kept]
+    return Dataset(whole.name, pool, kept[0], test, kept[1], names[: view.known], whole.facts, apart)
 
 
 def data_root(root: str | Path | None = None) -> Path:
@@ -199,22 +223,28 @@ def download(
 
 
 def _read_name(text: str) -> tuple[str, Path | None, dict[str, Any]]:
-    """Name, folder (for `folder:PATH`) and options."""
+    """Name, folder (for `folder:PATH`, or a path alone) and options."""
     kind, colon, rest = text.strip().partition(":")
     if not colon or kind != "folder":
-        spec = parse(text)
-        return spec.name, None, spec.options
+        if "/" not in text.partition("(")[0]:
+            spec = parse(text)
+            return spec.name, None, spec.options
+        kind, rest = "folder", text.strip()
     path, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
     return kind, Path(path).expanduser(), parse(f"options{bracket}{inside}").options
 
 
+def _folder_kind(folder: Path) -> Entry:
+    return _HUB if not (folder / "train_images.npy").exists() and is_hub(folder) else _FOLDER
+
+
 def _entry(name: str) -> Entry:
     for entry in DATASETS.values():
         if name == entry.name or name in entry.aliases:
             return entry
-    raise unknown("dataset", name, DATASETS, "Any folder of class folders: 'folder:PATH'.")
+    raise unknown("dataset", name, DATASETS, "Any folder of class folders, or a dataset of the Hub: 'folder:PATH'.")
 
 
 def _folder(entry: Entry, root: Path) -> Path:
@@ -227,7 +257,8 @@ def _missing(entry: Entry, folder: Path, root: Path) -> str:
     arrays = "{train,test or val}_{images,labels}.npy and classes.json" if entry.arrays else ""
     expected = "; or ".join(part for part in (arrays, entry.files) if part)
     what = "a dataset" if entry is _FOLDER else entry.name
-    text = f"{what} is not in {folder}; expected there: {expected}. "
+    absent = "" if entry is _FOLDER or root.is_dir() else f" (there is no folder {root}: give the root that there is)"
+    text = f"{what} is not in {folder}{absent}; expected there: {expected}. "
     if entry.archives:
         line = f"from ncalr.data.dataset import download; download('{entry.name}', '{root}')"
         return text + f'To get it: python -c "{line}" ({", ".join(archive.url for archive in entry.archives)})'
@@ -332,7 +363,9 @@ def _class_folders(
     if not folder.is_dir() or not any(path.is_dir() for path in folder.iterdir()):
         return None
     if not (folder / "train").is_dir():
-        return _divided(ImagePool(folder, size=size, channels=channels), folder, test_share, seed)
+        alone = ImagePool(folder, size=size, channels=channels)
+        kinds, numbers = np.unique(_names_of(alone, folder), return_inverse=True)
+        return _divided(alone, numbers.astype(np.int64), kinds.tolist(), folder, test_share, seed)
     split = next((folder / name for name in tests if (folder / name).is_dir()), None)
     if split is None:
         raise BadInput(f"{folder} has train/ but no {' or '.join(name + '/' for name in tests)}")
@@ -347,16 +380,16 @@ def _class_folders(
     return Parts(pool, [number[name] for name in names], test, [number[name] for name in test_names], classes)
 
 
-def _divided(pool: ImagePool, folder: Path, share: float, seed: int) -> Parts:
+def _divided(pool: Pool, numbers: Labels, classes: list[str], folder: Path, share: float, seed: int) -> Parts:
+    """A share of the items of each class is kept for the test."""
     if not 0 < share < 1:
-        raise BadInput(f"test_share is a part of the images, between 0 and 1; got {share!r}")
-    classes, numbers = np.unique(_names_of(pool, folder), return_inverse=True)
+        raise BadInput(f"test_share is a part of the items, between 0 and 1; got {share!r}")
     size = round(share * len(pool))
     if not 1 <= size < len(pool):
-        raise BadInput(f"{folder} has {len(pool)} images: too few to keep a share of {share} for the test")
+        raise BadInput(f"{folder} has {len(pool)} items: too few to keep a share of {share} for the test")
     apart = initial(numbers, size, seed, stratified=True, ids=pool.ids)
     rest = np.setdiff1d(np.arange(len(pool)), apart)
-    return Parts(Subset(pool, rest), numbers[rest], Subset(pool, apart), numbers[apart], classes.tolist())
+    return Parts(Subset(pool, rest), numbers[rest], Subset(pool, apart), numbers[apart], classes)
 
 
 def _names_of(pool: ImagePool, folder: Path) -> list[str]:
@@ -382,6 +415,34 @@ def _folder_set(
     return _arrays(folder) or _class_folders(folder, size=size, channels=channels, test_share=test_share, seed=seed)
 
 
+def _hub_set(
+    folder: Path,
+    *,
+    items: Any = "",
+    label: str = "",
+    ids: str = "",
+    split: str = "",
+    test: str = "",
+    size: Any = None,
+    channels: int = 3,
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> Parts:
+    """A dataset of the Hub; without a test or a validation split, a share is kept for the test."""
+    splits = splits_of(folder)
+    pool_split = chosen_split(folder, splits, split, ["train", *(splits if len(splits) == 1 else [])])
+    if pool_split is None:
+        raise BadInput(f"{folder} has no split 'train'; say split=NAME, one of: {', '.join(splits)}")
+    usual = [name for name in ("test", "validation") if name != pool_split.name]
+    test_split = chosen_split(folder, splits, test, usual)
+    columns = columns_of(pool_split, items, label, ids)
+    pool, labels, classes = read_split(pool_split, columns, size=size, channels=channels)
+    if test_split is None:
+        return _divided(pool, labels, classes, folder, test_share, seed)
+    held = read_split(test_split, columns, size=size, channels=channels, classes=classes)
+    return Parts(pool, labels, held[0], held[1], classes)
+
+
 _FOLDERS = "train/CLASS/*.{jpg,png,webp,...} and test/ or val/ likewise"
 _FOLDER = Entry(
     "folder",
@@ -391,7 +452,17 @@ _FOLDER = Entry(
     licence="that of the images",
     source="a folder",
     read=_folder_set,
-    files=f"{_FOLDERS}; or CLASS/*.{{jpg,png,webp,...}} alone",
+    files=f"{_FOLDERS}; or CLASS/*.{{jpg,png,webp,...}} alone; or a dataset of the Hugging Face Hub: what save_to_disk "
+    "wrote, or *.parquet or *.arrow files",
+)
+_HUB = Entry(
+    "folder",
+    items=0,
+    test_items=0,
+    classes=0,
+    licence="that of the dataset",
+    source="a folder",
+    read=_hub_set,
 )
 
 

@@ -20,6 +20,8 @@ import numpy.typing as npt
 from ncalr.errors import BadInput, MissingExtra
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+UNREADABLE = (OSError, ValueError, SyntaxError)
+"""What Pillow raises where a file is no image, or not all of one."""
 
 
 class ImagePool:
@@ -34,12 +36,7 @@ class ImagePool:
         skip_broken: bool = False,
         workers: int = 4,
     ) -> None:
-        if channels not in (1, 3):
-            raise BadInput(f"channels must be 1 (grey) or 3 (colour), got {channels!r}")
-        height, width = (size, size) if isinstance(size, int) else size
-        if min(height, width) < 1:
-            raise BadInput(f"size must be pixels, or (height, width), got {size!r}")
-        self.shape = (height, width, channels)
+        self.shape = image_shape(size, channels)
         self.dtype = np.dtype(np.uint8)
         self.workers = workers
         names, self.paths = _files(source)
@@ -69,21 +66,12 @@ class ImagePool:
         return len(self.paths)
 
     def _decode(self, path: Path) -> npt.NDArray[np.uint8]:
-        images = _pillow()
-        height, width, channels = self.shape
         try:
-            with images.open(path) as file:
-                image = file.convert("RGB" if channels == 3 else "L")
-                scale = max(height / image.height, width / image.width)
-                larger = (max(round(image.width * scale), width), max(round(image.height * scale), height))
-                image = image.resize(larger, images.Resampling.BILINEAR)
-                left, top = (larger[0] - width) // 2, (larger[1] - height) // 2
-                pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.uint8)
-        except (OSError, ValueError, SyntaxError) as error:
+            return decoded(path, self.shape)
+        except UNREADABLE as error:
             raise BadInput(
                 f"{path} cannot be read as an image ({error}); mend or remove it, or pass skip_broken=True"
             ) from None
-        return pixels.reshape(self.shape)
 
     def _is_whole(self, path: Path) -> bool:
         try:
@@ -91,6 +79,39 @@ class ImagePool:
         except BadInput:
             return False
         return True
+
+
+def image_shape(size: int | tuple[int, int], channels: int) -> tuple[int, int, int]:
+    """The shape of one image, after looking at what was asked for."""
+    if channels not in (1, 3):
+        raise BadInput(f"channels must be 1 (grey) or 3 (colour), got {channels!r}")
+    height, width = (size, size) if isinstance(size, int) else size
+    if min(height, width) < 1:
+        raise BadInput(f"size must be pixels, or (height, width), got {size!r}")
+    return height, width, channels
+
+
+def decoded(source: Any, shape: tuple[int, int, int]) -> npt.NDArray[np.uint8]:
+    """The image in a file, by its path or open: scaled so that it covers the shape, and cut at the middle."""
+    images = pillow()
+    height, width, channels = shape
+    with images.open(source) as file:
+        image = file.convert("RGB" if channels == 3 else "L")
+        scale = max(height / image.height, width / image.width)
+        larger = (max(round(image.width * scale), width), max(round(image.height * scale), height))
+        image = image.resize(larger, images.Resampling.BILINEAR)
+        left, top = (larger[0] - width) // 2, (larger[1] - height) // 2
+        pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.uint8)
+    return pixels.reshape(shape)
+
+
+def pillow() -> Any:
+    """Pillow's images, or the line that installs them."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("reading images needs Pillow; install it with: pip install 'ncalr[images]'") from None
+    return Image
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[Path]]:
@@ -111,11 +132,3 @@ def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[P
     if not names or len(set(names)) < len(names):
         raise BadInput("a pool needs at least one image file, and each of them once")
     return names, paths
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("reading images needs Pillow; install it with: pip install 'ncalr[images]'") from None
-    return Image

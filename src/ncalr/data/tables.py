@@ -28,7 +28,7 @@ from ncalr.data.pool import ArrayPool
 from ncalr.data.shards import checked_ids
 from ncalr.errors import BadInput, MissingExtra, NotFinite, unknown
 
-_BLOCK = 4096  # rows that are turned into numbers at a time
+BLOCK = 4096  # rows that are turned into numbers at a time
 
 
 class TextPool:
@@ -63,7 +63,7 @@ class TextPool:
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """Some rows: their columns, and where in the file each row is."""
 
     columns: dict[str, Any]  # lists, or arrays where the file has them
@@ -71,22 +71,22 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class _Format:
+class Format:
     """A way to read a file in blocks: what it calls a row, and whether its values have types."""
 
-    read: Callable[[Path, list[str]], Iterator[_Block]]
+    read: Callable[[Any, list[str]], Iterator[Block]]
     row: str
     typed: bool
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A file and its format."""
+class Source:
+    """Something with rows and its format; `path` is a file, or how errors call what is more than one."""
 
-    path: Path
-    format: _Format
+    path: Any
+    format: Format
 
-    def rows(self, columns: list[str]) -> Iterator[_Block]:
+    def rows(self, columns: list[str]) -> Iterator[Block]:
         """These columns, in blocks."""
         return self.format.read(self.path, columns)
 
@@ -117,17 +117,7 @@ def read_table(
     """
     if (text is None) == (vectors is None):
         raise BadInput("name the column of texts (text=...) or the columns of numbers (vectors=...), one of the two")
-    wanted = [text] if text is not None else [vectors] if isinstance(vectors, str) else list(vectors or [])
-    if not wanted:
-        raise BadInput("vectors=[] names no column")
-    source = _opened(path)
-    blocks = list(_converted(source, wanted, text, vectors, id_column))
-    if not blocks:
-        raise BadInput(f"{source.path} has no rows")
-    ids = None if id_column is None else _ids(source, _gathered(id_column, (block for block, _ in blocks)))
-    if text is not None:
-        return TextPool(chain.from_iterable(items for _, items in blocks), ids)
-    return ArrayPool(np.concatenate([items for _, items in blocks]), ids)
+    return pool_from(_opened(path), text, vectors, id_column)
 
 
 def read_labels(
@@ -148,40 +138,75 @@ def read_labels(
     if (id_column is None) != (ids is None):
         raise BadInput("to bring labels into a pool's order, give both: id_column, and ids, those of the pool")
     source = _opened(path)
-    blocks = list(source.rows([column] if id_column is None else [column, id_column]))
-    if not blocks:
-        raise BadInput(f"{source.path} has no rows")
-    labels, names = _labels(source, _gathered(column, blocks), classes, missing)
+    labels, names = labels_from(source, column, classes, missing)
     if id_column is None:
         return labels, names
-    return _aligned(source, labels, _ids(source, _gathered(id_column, blocks)), np.asarray(ids), missing), names
+    return _aligned(source, labels, ids_from(source, id_column), np.asarray(ids), missing), names
 
 
-def _opened(path: str | Path) -> _Source:
+# What other files of this room make of blocks
+
+
+def pool_from(
+    source: Source, text: str | None, vectors: str | Sequence[str] | None, id_column: str | None
+) -> TextPool | ArrayPool:
+    """The pool in a source, as in `read_table`."""
+    wanted = [text] if text is not None else [vectors] if isinstance(vectors, str) else list(vectors or [])
+    if not wanted:
+        raise BadInput("vectors=[] names no column")
+    blocks = list(_converted(source, wanted, text, vectors, id_column))
+    if not blocks:
+        raise BadInput(f"{source.path} has no rows")
+    ids = None if id_column is None else _ids(source, _gathered(id_column, (block for block, _ in blocks)))
+    if text is not None:
+        return TextPool(chain.from_iterable(items for _, items in blocks), ids)
+    return ArrayPool(np.concatenate([items for _, items in blocks]), ids)
+
+
+def labels_from(
+    source: Source, column: str, classes: Sequence[str] | None = None, missing: int | None = None
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The labels in a column, as in `read_labels`."""
+    return _labels(source, _column(source, column), classes, missing)
+
+
+def ids_from(source: Source, column: str) -> npt.NDArray[Any]:
+    """The ids in a column: whole numbers or texts, each once."""
+    return _ids(source, _column(source, column))
+
+
+def _column(source: Source, name: str) -> _Column:
+    blocks = list(source.rows([name]))
+    if not blocks:
+        raise BadInput(f"{source.path} has no rows")
+    return _gathered(name, blocks)
+
+
+def _opened(path: str | Path) -> Source:
     file = Path(path)
     if file.suffix.lower() not in _FORMATS:
         raise BadInput(f"{file} is no table that can be read; expected a file that ends in {', '.join(_FORMATS)}")
     if not file.is_file():
         raise BadInput(f"there is no file {file}")
-    return _Source(file, _FORMATS[file.suffix.lower()])
+    return Source(file, _FORMATS[file.suffix.lower()])
 
 
 def _converted(
-    source: _Source,
+    source: Source,
     wanted: list[str],
     text: str | None,
     vectors: str | Sequence[str] | None,
     id_column: str | None,
-) -> Iterator[tuple[_Block, Any]]:
+) -> Iterator[tuple[Block, Any]]:
     """Each block without its items, and its items as texts or as an array."""
     width: int | None = None
     for block in source.rows(wanted if id_column is None else list(dict.fromkeys([*wanted, id_column]))):
         items: Any = _texts(source, block, text) if text is not None else _matrix(source, block, vectors, width)
         width = None if text is not None else items.shape[1]
-        yield _Block({} if id_column is None else {id_column: block.columns[id_column]}, block.rows), items
+        yield Block({} if id_column is None else {id_column: block.columns[id_column]}, block.rows), items
 
 
-def _gathered(name: str, blocks: Iterable[_Block]) -> _Column:
+def _gathered(name: str, blocks: Iterable[Block]) -> _Column:
     values: list[Any] = []
     rows: list[int] = []
     for block in blocks:
@@ -194,7 +219,7 @@ def _gathered(name: str, blocks: Iterable[_Block]) -> _Column:
 # Values
 
 
-def _texts(source: _Source, block: _Block, name: str) -> list[str]:
+def _texts(source: Source, block: Block, name: str) -> list[str]:
     for value, row in zip(block.columns[name], block.rows, strict=True):
         if not isinstance(value, str):
             raise BadInput(f"{source.at(row)}: {name!r} is {value!r}, expected a text")
@@ -202,7 +227,7 @@ def _texts(source: _Source, block: _Block, name: str) -> list[str]:
 
 
 def _matrix(
-    source: _Source, block: _Block, vectors: str | Sequence[str] | None, width: int | None
+    source: Source, block: Block, vectors: str | Sequence[str] | None, width: int | None
 ) -> npt.NDArray[np.float32]:
     """The block's vectors (n, d); all are as wide as the first."""
     if isinstance(vectors, str):
@@ -214,7 +239,7 @@ def _matrix(
         with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which is found below
             numbers = given if isinstance(given, np.ndarray) else np.array(given, np.float64)
             matrix = numbers.astype(np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         matrix = np.empty(0, np.float32)
     if matrix.ndim != 2 or not matrix.shape[1] or matrix.shape[1] != (width or matrix.shape[1]):
         raise _blame(source, block, given, width)
@@ -234,7 +259,7 @@ def _listed(cell: Any) -> Any:
         return cell
 
 
-def _blame(source: _Source, block: _Block, given: Any, width: int | None) -> BadInput:
+def _blame(source: Source, block: Block, given: Any, width: int | None) -> BadInput:
     """The error for the first row that does not fit."""
     for vector, row in zip(given, block.rows, strict=True):
         where = source.at(row)
@@ -243,7 +268,7 @@ def _blame(source: _Source, block: _Block, given: Any, width: int | None) -> Bad
         for value in vector:
             try:
                 float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return BadInput(f"{where}: expected a number, got {value!r:.80}")
         width = width or len(vector)
         if len(vector) != width:
@@ -251,7 +276,7 @@ def _blame(source: _Source, block: _Block, given: Any, width: int | None) -> Bad
     return BadInput(f"{source.path}: the vectors cannot be read as numbers")
 
 
-def _ids(source: _Source, column: _Column) -> npt.NDArray[Any]:
+def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
     values = column.values if source.format.typed else _untyped(column.values)
     seen: dict[Any, int] = {}
     for value, row in zip(values, column.rows, strict=True):
@@ -285,7 +310,7 @@ def _is_whole(value: str) -> bool:
 
 
 def _labels(
-    source: _Source, column: _Column, classes: Sequence[str] | None, missing: int | None
+    source: Source, column: _Column, classes: Sequence[str] | None, missing: int | None
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
     there = [value not in (None, "") for value in column.values]
     if missing is None and not all(there):
@@ -317,7 +342,7 @@ def _class_names(values: list[Any]) -> list[str]:
 
 
 def _aligned(
-    source: _Source,
+    source: Source,
     labels: npt.NDArray[np.int64],
     names: npt.NDArray[Any],
     wanted: npt.NDArray[Any],
@@ -335,15 +360,15 @@ def _aligned(
 # Files
 
 
-def _csv(path: Path, columns: list[str]) -> Iterator[_Block]:
+def _csv(path: Path, columns: list[str]) -> Iterator[Block]:
     return _separated(path, columns, delimiter=",", strict=True)
 
 
-def _tsv(path: Path, columns: list[str]) -> Iterator[_Block]:
+def _tsv(path: Path, columns: list[str]) -> Iterator[Block]:
     return _separated(path, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[_Block]:
+def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[Block]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, **dialect)
         rows = _guarded(path, lines)
@@ -361,7 +386,7 @@ def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[_Bloc
                 raise BadInput(f"{path}, line {lines.line_num}: {len(row)} cells, the first line has {len(header)}")
             kept.append([row[place] for place in places])
             numbers.append(lines.line_num)
-            if len(kept) == _BLOCK:
+            if len(kept) == BLOCK:
                 yield _turned(columns, kept, numbers)
                 kept, numbers = [], []
         if kept:
@@ -375,7 +400,7 @@ def _guarded(path: Path, lines: Any) -> Iterator[list[str]]:
         raise BadInput(f"{path}, after line {lines.line_num}: cannot be read ({error}); expected UTF-8 text") from None
 
 
-def _jsonl(path: Path, columns: list[str]) -> Iterator[_Block]:
+def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
     kept: list[list[Any]] = []
     numbers: list[int] = []
     with open(path, "rb") as file:
@@ -391,14 +416,14 @@ def _jsonl(path: Path, columns: list[str]) -> Iterator[_Block]:
             _check_columns(f"{path}, line {number}", columns, list(record))
             kept.append([record[name] for name in columns])
             numbers.append(number)
-            if len(kept) == _BLOCK:
+            if len(kept) == BLOCK:
                 yield _turned(columns, kept, numbers)
                 kept, numbers = [], []
     if kept:
         yield _turned(columns, kept, numbers)
 
 
-def _parquet(path: Path, columns: list[str]) -> Iterator[_Block]:
+def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
@@ -406,18 +431,18 @@ def _parquet(path: Path, columns: list[str]) -> Iterator[_Block]:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            batches = list(file.iter_batches(_BLOCK, columns=[name for name in columns if name in names]))
+            batches = list(file.iter_batches(BLOCK, columns=[name for name in columns if name in names]))
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise BadInput(f"{path} cannot be read as Parquet ({error}); is the file whole?") from None
     _check_columns(path, columns, names)
     start = 1
     for batch in batches:
-        yield _Block({name: _cells(batch[name]) for name in columns}, range(start, start + len(batch)))
+        yield Block({name: cells(batch[name]) for name in columns}, range(start, start + len(batch)))
         start += len(batch)
 
 
-def _cells(column: Any) -> Any:
-    """The values of a piece of a Parquet column; vectors of one length as an array: an object a number is slow."""
+def cells(column: Any) -> Any:
+    """The values of a piece of an Arrow column; vectors of one length as an array: an object a number is slow."""
     if str(column.type).startswith(("list<", "large_list<", "fixed_size_list<")) and not column.null_count:
         flat = column.flatten()
         lengths = np.unique(import_module("pyarrow.compute").list_value_length(column).to_numpy(zero_copy_only=False))
@@ -429,9 +454,9 @@ def _cells(column: Any) -> Any:
 _NUMBERS = {"halffloat", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
 
-def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> _Block:
+def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> Block:
     """Rows as columns."""
-    return _Block({name: [row[at] for row in rows] for at, name in enumerate(columns)}, numbers)
+    return Block({name: [row[at] for row in rows] for at, name in enumerate(columns)}, numbers)
 
 
 def _check_columns(where: Path | str, columns: list[str], there: Sequence[str]) -> None:
@@ -443,9 +468,9 @@ def _check_columns(where: Path | str, columns: list[str], there: Sequence[str]) 
 
 
 _FORMATS = {
-    ".csv": _Format(_csv, "line", typed=False),
-    ".tsv": _Format(_tsv, "line", typed=False),
-    ".jsonl": _Format(_jsonl, "line", typed=True),
-    ".ndjson": _Format(_jsonl, "line", typed=True),
-    ".parquet": _Format(_parquet, "row", typed=True),
+    ".csv": Format(_csv, "line", typed=False),
+    ".tsv": Format(_tsv, "line", typed=False),
+    ".jsonl": Format(_jsonl, "line", typed=True),
+    ".ndjson": Format(_jsonl, "line", typed=True),
+    ".parquet": Format(_parquet, "row", typed=True),
 }

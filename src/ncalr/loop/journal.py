@@ -75,8 +75,8 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            with self.path.open("r+b") as file:
-                file.truncate(size)
+            if self.path.exists():
+                os.truncate(self.path, size)
             raise NcalrError(
                 f"the journal {self.path} could not be written ({error}); nothing is lost: every round before this one "
                 "is in it. Make room and resume"

@@ -10,6 +10,7 @@ run that was never killed, timings aside.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,13 +22,17 @@ import numpy as np
 
 from ncalr.acquire.query import query
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.loop.state import Line, State, replay
 from ncalr.loop.stopping import Stops
-from ncalr.oracles import Oracle
+from ncalr.oracles import Answers, Oracle, changes, remind
+from ncalr.types import Picks
+
+KEEP = ("", "last", "all")
+LEAST = 12  # how many of the least wanted items a round keeps, for the report
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,11 @@ class Plan:
     classes: int = 0
     control: float = 0.0  # share of each batch that is drawn at random, for an unbiased estimate of the accuracy
     stops: Stops = field(default_factory=Stops)
+    keep: str = ""  # models to keep for later evaluations: nothing, "last" or "all"
 
     def __post_init__(self) -> None:
+        if self.keep not in KEEP:
+            raise unknown("keep", self.keep, KEEP)
         steps = self.budgets
         if not steps or min(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
             raise BadInput(f"budgets must be rising numbers of labels, at least 2, got {list(steps)}")
@@ -50,7 +58,8 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {**asdict(self), "budgets": list(self.budgets)}
+        plain = {**asdict(self), "budgets": list(self.budgets)}
+        return plain if self.keep else {name: value for name, value in plain.items() if name != "keep"}
 
 
 @dataclass(frozen=True)
@@ -67,10 +76,16 @@ class Setting:
 def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Model, State]:
     """A run: gives jobs, takes models, returns the state at the end. The caller holds the journal's lock."""
     state = replay(journal.lines())
+    remind(setting.oracle, state.askings)
     if not state.rounds:
         _write(journal, state, {"round": 0, **_asked(setting, list(setting.first))})
     while not state.ended:
         number = len(state.rounds)
+        changed = _changed(setting, state)
+        state.change(changed)
+        if state.awaited and len(set(state.labels.values())) < 2:  # nothing to learn from yet
+            _ask_again(setting, state, journal, {**changed, "round": number})
+            continue
         job = Job(
             setting.pool,
             np.array(list(state.labels)),
@@ -82,7 +97,8 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
             watch=_open_ids(setting.pool, state),
         )
         model = yield job
-        _write(journal, state, one_round(plan, setting, state, model, number))
+        _keep(plan.keep, model, journal.folder, number)
+        _write(journal, state, changed | one_round(plan, setting, state, model, number))
     return state
 
 
@@ -117,6 +133,20 @@ def run(
             return end.value  # type: ignore[no-any-return]
 
 
+def model_folder(run: Path, number: int) -> Path:
+    """Where the model of a round lies, if it is kept."""
+    return run / "models" / f"round-{number:02d}"
+
+
+def _keep(which: str, model: Model, run: Path, number: int) -> None:
+    """Models are written before the line that speaks of them: a run killed between the two writes the same again."""
+    if not which:
+        return
+    model.save(model_folder(run, number))
+    if which == "last":
+        shutil.rmtree(model_folder(run, number - 1), ignore_errors=True)
+
+
 def _write(journal: Journal, state: State, line: Line) -> None:
     journal.append(line)
     state.take(line)
@@ -128,11 +158,43 @@ def _with(state: State, line: Line) -> State:
 
 def _asked(setting: Setting, ids: list[Any]) -> Line:
     """Ask, and put the answers beside the ids in the order of asking."""
-    if not ids:
-        return {"ids": [], "labels": [], "by": ""}
-    answers = setting.oracle.answer(np.array(ids))
-    by = answers.by if isinstance(answers.by, str) else list(answers.by)
-    return {"ids": np.asarray(answers.ids).tolist(), "labels": np.asarray(answers.labels).tolist(), "by": by}
+    return _said(setting.oracle.answer(np.array(ids))) if ids else {"ids": [], "labels": [], "by": ""}
+
+
+def _ask_again(setting: Setting, state: State, journal: Journal, line: Line) -> None:
+    awaited = len(state.awaited)
+    _write(journal, state, line | _asked(setting, state.awaited))
+    if len(state.awaited) == awaited:
+        raise NcalrError(
+            f"{awaited} items were asked about and none is answered yet, and there are not two classes to learn from; "
+            "nothing is lost: resume when there are answers"
+        )
+
+
+def _changed(setting: Setting, state: State) -> Line:
+    """What the oracle says now of items it was asked about before, where that is something else.
+
+    It is asked against the journal, and goes into the journal with the round that is trained on it: a run that is
+    killed between asks again, and nothing is lost.
+    """
+    known = state.answered
+    if not known:
+        return {}
+    said = changes(setting.oracle, np.array(list(known)))
+    strangers = [item for item in said.ids.tolist() if item not in known]
+    if strangers:
+        raise BadInput(
+            f"the oracle changed its answers about {len(strangers)} ids that it has not answered, the first is "
+            f"{strangers[0]!r}; changes(ids) may only speak of the ids it is given"
+        )
+    other = [known[item] != label for item, label in zip(said.ids.tolist(), said.labels.tolist(), strict=True)]
+    by = said.by if isinstance(said.by, str) else said.by[other]
+    return {"changes": _said(Answers(said.ids[other], said.labels[other], by))} if any(other) else {}
+
+
+def _said(answers: Answers) -> Line:
+    by = answers.by if isinstance(answers.by, str) else answers.by.tolist()
+    return {"ids": answers.ids.tolist(), "labels": answers.labels.tolist(), "by": by}
 
 
 def _open_ids(pool: Pool, state: State) -> Any:
@@ -150,6 +212,7 @@ def _quality(setting: Setting, model: Model) -> Line:
         "began": record.began,
         "flipping": record.flipping,
         "collapse": collapse,
+        "separation": record.separation,
     }
 
 
@@ -178,15 +241,21 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
     picks = query(
         plan.strategy,
         k - drawn,
+        least=LEAST,
         ids=model.watched,
         exclude=control or None,
         classes=plan.classes or None,
         seed=seed,
         **evidence,
     )
-    parts = {name: [_short(v) for v in values] for name, values in picks.parts.items()}
-    line |= {"scores": [_short(v) for v in picks.scores], "parts": parts, "notes": list(picks.notes)}
+    line |= {"scores": [_short(v) for v in picks.scores], "parts": _short_parts(picks), "notes": list(picks.notes)}
+    if picks.least is not None:
+        line["least"] = {"ids": picks.least.ids.tolist(), "parts": _short_parts(picks.least)}
     return [*picks.ids.tolist(), *control], line
+
+
+def _short_parts(picks: Picks) -> dict[str, list[float]]:
+    return {name: [_short(v) for v in values] for name, values in picks.parts.items()}
 
 
 def _short(value: float) -> float:

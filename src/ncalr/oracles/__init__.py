@@ -1,22 +1,27 @@
 """Oracles: answers for ids, right, wrong, late or none (`oracle.Oracle`)."""
 
-from ncalr.oracles.hesitant import Refusing, Slow
+from ncalr.oracles.hesitant import Corrected, Refusing, Slow
 from ncalr.oracles.noise import Clean, Noise, Noisy, noise, noises, noisy_labels, standardised
-from ncalr.oracles.oracle import LATER, REFUSED, Answers, Oracle, Truth
+from ncalr.oracles.oracle import LATER, REFUSED, Answers, Changing, Oracle, Remembering, Truth, changes, remind
 
 __all__ = [
     "LATER",
     "REFUSED",
     "Answers",
+    "Changing",
     "Clean",
+    "Corrected",
     "Noise",
     "Noisy",
     "Oracle",
     "Refusing",
+    "Remembering",
     "Slow",
     "Truth",
+    "changes",
     "noise",
     "noises",
     "noisy_labels",
+    "remind",
     "standardised",
 ]

@@ -1,7 +1,7 @@
-"""Oracles that do not always answer: `Refusing` never does for some items, `Slow` does so late.
+"""Oracles that hesitate: `Refusing` never answers for some items, `Slow` does so late, `Corrected` changes its mind.
 
-Both stand before another oracle and decide by the item (a hash of seed and id), so it does not matter in which order
-or company an item is asked about. Shares are those of a coin thrown for each item, since neither knows the pool.
+All stand before another oracle and decide by the item (a hash of seed and id), so it does not matter in which order
+or company an item is asked about. Shares are those of a coin thrown for each item, since none knows the pool.
 """
 
 from __future__ import annotations
@@ -12,10 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.data.pool import Ids
 from ncalr.errors import BadInput
-from ncalr.oracles.oracle import LATER, REFUSED, Answers, Mask, Oracle, Tally, lottery_of, share
+from ncalr.oracles.oracle import (
+    LATER,
+    REFUSED,
+    Answers,
+    Mask,
+    Oracle,
+    Tally,
+    as_ids,
+    changes,
+    lottery_of,
+    remind,
+    share,
+)
 
-_REFUSES, _WAITS = 0x2EF05E, 0x510D
+_REFUSES, _WAITS, _CORRECTS = 0x2EF05E, 0x510D, 0xC022EC
 
 
 class Refusing:
@@ -26,8 +39,18 @@ class Refusing:
 
     def answer(self, ids: Any) -> Answers:
         """The other oracle's answers, some of them `REFUSED`."""
-        answers = self.oracle.answer(ids)
-        hit = _hit(answers, self.rate, self.seed, _REFUSES)
+        return self._refused(self.oracle.answer(ids))
+
+    def changes(self, ids: Any) -> Answers:
+        """What the other oracle changed; what is refused stays so."""
+        return self._refused(changes(self.oracle, ids))
+
+    def remember(self, askings: Sequence[Any]) -> None:
+        """It is the other oracle that may have to."""
+        remind(self.oracle, askings)
+
+    def _refused(self, answers: Answers) -> Answers:
+        hit = _hit(answers.ids, self.rate, self.seed, _REFUSES)
         return replace(answers, labels=np.where(hit, REFUSED, answers.labels))
 
 
@@ -35,18 +58,63 @@ class Slow:
     """Says `LATER` about a share of the items, always the same ones, the first `times` times they are asked about."""
 
     def __init__(self, oracle: Oracle, rate: float = 1.0, times: int = 1, seed: int | Sequence[int] = 0) -> None:
-        if isinstance(times, bool) or not isinstance(times, int | np.integer) or times < 0:
-            raise BadInput(f"times must be a whole number from 0 on, got {times!r}")
-        self.oracle, self.rate, self.times, self.seed = oracle, share(rate), int(times), seed
+        self.oracle, self.rate, self.times, self.seed = oracle, share(rate), _whole("times", times), seed
         self._tally = Tally()
 
     def answer(self, ids: Any) -> Answers:
         """The other oracle's answers, some of them `LATER`."""
         answers = self.oracle.answer(ids)  # first: where it knows an id not, nothing was asked
         early = self._tally.count(answers.ids) < self.times
-        hit = _hit(answers, self.rate, self.seed, _WAITS) & early
+        hit = _hit(answers.ids, self.rate, self.seed, _WAITS) & early
         return replace(answers, labels=np.where(hit, LATER, answers.labels))
 
+    def changes(self, ids: Any) -> Answers:
+        """What the other oracle changed."""
+        return changes(self.oracle, ids)
 
-def _hit(answers: Answers, rate: float, seed: int | Sequence[int], salt: int) -> Mask:
-    return np.asarray(lottery_of(salt, seed, answers.ids).uniform() < rate)
+    def remember(self, askings: Sequence[Any]) -> None:
+        """Count from here."""
+        self._tally = Tally(askings)
+        remind(self.oracle, askings)
+
+
+class Corrected:
+    """Changes a share of its answers, always the same ones, into a reviewer's, some askings later.
+
+    An answer is looked at again when `after` more calls were made. The reviewer is an oracle that says the same
+    whenever it is asked: the truth, or `Refusing` before it where some of the answers are to be taken back.
+    """
+
+    def __init__(
+        self, oracle: Oracle, reviewer: Oracle, rate: float = 1.0, after: int = 1, seed: int | Sequence[int] = 0
+    ) -> None:
+        self.oracle, self.reviewer = oracle, reviewer
+        self.rate, self.after, self.seed = share(rate), _whole("after", after), seed
+        self._tally = Tally()
+
+    def answer(self, ids: Any) -> Answers:
+        """The other oracle's answers."""
+        answers = self.oracle.answer(ids)
+        self._tally.count(answers.ids)
+        return answers
+
+    def changes(self, ids: Any) -> Answers:
+        """The reviewer's answers, of what was reviewed by now."""
+        asked = as_ids(ids)
+        old = self._tally.since(asked) >= self.after
+        return self.reviewer.answer(asked[old & _hit(asked, self.rate, self.seed, _CORRECTS)])
+
+    def remember(self, askings: Sequence[Any]) -> None:
+        """Count from here."""
+        self._tally = Tally(askings)
+        remind(self.oracle, askings)
+
+
+def _hit(ids: Ids, rate: float, seed: int | Sequence[int], salt: int) -> Mask:
+    return np.asarray(lottery_of(salt, seed, ids).uniform() < rate)
+
+
+def _whole(name: str, number: Any) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise BadInput(f"{name} must be a whole number from 0 on, got {number!r}")
+    return int(number)

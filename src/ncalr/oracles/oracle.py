@@ -3,6 +3,11 @@
 One call is one asking. An id may stand in it several times and then has the same answer at each place. An oracle that
 does not know an id says so with `BadInput` and has then not been asked at all. What every oracle must do is written
 down in `ncalr.testing.oracles`.
+
+Two more methods are for those who need them. People correct what they said: an oracle that may change, take back or
+bring in an answer has `changes` (`Changing`), and is asked about what it answered before every training. And an oracle
+whose answers depend on what it was asked before has `remember` (`Remembering`): a run that was killed and is resumed
+tells it, so that it goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -72,6 +77,38 @@ class Oracle(Protocol):
         """What is said about these ids, in their order."""
 
 
+@runtime_checkable
+class Changing(Oracle, Protocol):
+    """An oracle that may say something else of an item afterwards."""
+
+    def changes(self, ids: Any) -> Answers:
+        """What is said now about those of these ids, answered before, of which something else may be said now.
+
+        A class takes the place of the answer or of the refusal, `REFUSED` ends it, and `LATER` takes it back: the item
+        is asked about again. Asking this changes nothing: a run that was killed before it wrote the changes down asks
+        once more. What is as it was may be named too.
+        """
+
+
+@runtime_checkable
+class Remembering(Oracle, Protocol):
+    """An oracle that counts what it is asked."""
+
+    def remember(self, askings: Sequence[Any]) -> None:
+        """Be as one that was asked about these ids, a call each, and about nothing else."""
+
+
+def changes(oracle: Oracle, ids: Any) -> Answers:
+    """What the oracle has changed, if it ever does."""
+    return oracle.changes(ids) if isinstance(oracle, Changing) else Answers(as_ids(ids)[:0], np.empty(0, np.int64))
+
+
+def remind(oracle: Oracle, askings: Sequence[Any]) -> None:
+    """Tell the oracle what it was asked, if it wants to know."""
+    if isinstance(oracle, Remembering):
+        oracle.remember(askings)
+
+
 class Truth:
     """An oracle that knows every label and is never wrong."""
 
@@ -118,18 +155,29 @@ class Directory:
 
 
 class Tally:
-    """How often each id was asked about before, for oracles whose answers change."""
+    """How often each id was asked about, and how long ago, for oracles whose answers change."""
 
-    def __init__(self) -> None:
+    def __init__(self, askings: Sequence[Any] = ()) -> None:
         self._times: Counter[Any] = Counter()
+        self._first: dict[Any, int] = {}
+        self._calls = 0
+        for ids in askings:
+            self.count(as_ids(ids))
 
     def count(self, ids: Ids) -> npt.NDArray[np.int64]:
         """How many earlier calls held each of these ids; this call counts from now on."""
         unique, places = np.unique(ids, return_inverse=True)
         keys = unique.tolist()
         before = np.array([self._times[key] for key in keys], np.int64)
+        self._calls += bool(keys)
         self._times.update(keys)
+        for key in keys:
+            self._first.setdefault(key, self._calls)
         return np.asarray(before[places.reshape(-1)])
+
+    def since(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """How many calls were made after the first that held each of these ids; -1 where there was none."""
+        return np.array([self._calls - self._first.get(key, self._calls + 1) for key in ids.tolist()], np.int64)
 
 
 def as_ids(ids: Any) -> Ids:

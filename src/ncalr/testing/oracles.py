@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput
-from ncalr.oracles.oracle import LATER, REFUSED, Answers, Oracle
+from ncalr.oracles.oracle import LATER, REFUSED, Answers, Changing, Oracle, remind
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,48 @@ def check_untouched(case: OracleCase) -> None:
     assert case.labels(asked, oracle) == case.labels(asked, other), "an answer is a view of what the oracle knows"
 
 
+def check_remembers(case: OracleCase) -> None:
+    """A new oracle that is told what was asked goes on like the one that was asked; what it is not told was not."""
+    ids = case.all_ids
+    askings = [ids, ids[::2], ids[1::3], ids[::2]]
+    asked, told = case.make(), case.make()
+    for part in askings:
+        asked.answer(part)
+    told.answer(ids[:5])
+    for _ in range(2):
+        remind(told, [part.tolist() for part in askings])
+    same = case.labels(ids, told) == case.labels(ids, asked)
+    assert same, "told what was asked before, it answers differently; an oracle that counts needs `remember`"
+    remind(told, [])
+    assert case.labels(ids, told) == case.labels(ids), "told that nothing was asked, it is not as a new one"
+
+
+def check_changes(case: OracleCase) -> None:
+    """Changes are about ids that were given, each once, and asking for them changes nothing: it may be done again."""
+    ids = case.all_ids
+    askings = [ids[::2], ids[1::2], ids[:3], ids[:3]]
+    oracle, other, told = case.make(), case.make(), case.make()
+    if not (isinstance(oracle, Changing) and isinstance(told, Changing)):
+        return
+    for part in askings:
+        oracle.answer(part)
+        other.answer(part)
+    remind(told, [part.tolist() for part in askings])
+    answers = oracle.changes(ids)
+    assert isinstance(answers, Answers), f"an oracle gives Answers, got {type(answers).__name__}"
+    found = dict(zip(answers.ids.tolist(), answers.labels.tolist(), strict=True))
+    assert found.keys() <= set(ids.tolist()), "changes are about ids that were not given"
+    assert len(found) == len(answers), "an id has several changes"
+    strange = set(found.values()) - set(range(case.classes)) - {REFUSED, LATER}
+    assert not strange, f"not a class, REFUSED or LATER: {sorted(strange)}"
+    for place, asked in ((oracle, ids), (told, ids.tolist()), (oracle, ids[::3]), (oracle, [])):
+        wanted = {item: found[item] for item in np.asarray(asked).tolist() if item in found}
+        again = place.changes(asked)
+        same = dict(zip(again.ids.tolist(), again.labels.tolist(), strict=True)) == wanted
+        assert same, "changes differ when asked for again, after a restart, or in other company"
+    assert case.labels(ids, oracle) == case.labels(ids, other), "asking for changes counts as asking"
+
+
 ORACLE_CHECKS: list[Callable[[OracleCase], None]] = [
     check_aligned,
     check_labels,
@@ -162,6 +204,8 @@ ORACLE_CHECKS: list[Callable[[OracleCase], None]] = [
     check_empty,
     check_lists,
     check_untouched,
+    check_remembers,
+    check_changes,
 ]
 
 
