@@ -1,13 +1,14 @@
 # make test   set up, check style and types, run the tests
 # make demo   set up, run the main job on an embedded default and write a report
 # make docs   set up, build the documentation into site/
+# make results  set up, every table and figure of the study from the journals in results/study
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo docs check setup clean
+.PHONY: test demo docs results check setup clean
 
 test: $(READY) check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
@@ -18,6 +19,9 @@ demo: $(READY)
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
+
+results: $(READY)
+	$(BIN)/python benchmarks/results.py
 
 check: $(READY)
 	$(BIN)/ruff check .
