@@ -42,6 +42,7 @@ class Picks:
     parts: dict[str, npt.NDArray[np.float64]]  # each (k,): the parts of the score, so a person can be told why
     strategy: str = ""
     notes: tuple[str, ...] = ()  # what was done differently from the plain method, if anything
+    least: Picks | None = None  # the least wanted, lowest score first, where they were asked for and items have scores
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -630,3 +630,17 @@ def test_one_checkpoint_has_no_flips(given, no_work):
 def test_ids_of_python_texts_are_texts():
     ids = np.array(["a", "b", "c"], dtype=object)
     assert query("random", 3, features=np.eye(3), ids=ids).ids.dtype.kind == "U"
+
+
+def test_the_least_wanted_come_lowest_first_with_their_parts():
+    rng = np.random.default_rng(0)
+    flips = rng.integers(0, 9, 50).astype(np.uint8)
+    picks = query("ff", 3, flips=flips, ids=np.arange(100, 150), exclude=[100, 101], least=4)
+    assert picks.least is not None
+    at = picks.least.ids - 100
+    assert flips[at].tolist() == sorted(flips[2:])[:4]
+    assert picks.least.parts["ff"].tolist() == flips[at].tolist()
+    assert not set(at) & {0, 1}
+    assert query("ff", 3, flips=flips).least is None
+    assert len(query("ff", 3, flips=flips[:5], least=9).least) == 5
+    assert query("coreset", 3, features=rng.normal(size=(9, 2)), least=4).least is None

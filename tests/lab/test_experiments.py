@@ -126,6 +126,21 @@ def test_the_control_arm_is_counted(tmp_path):
     assert "control arm" in write_report(tmp_path).read_text()
 
 
+def test_several_experiments_on_the_same_data_become_one_report(whole, tmp_path):
+    other = Experiment(**{**EXPERIMENT.as_dict(), "strategies": ["entropy"]})
+    conduct(other, Counting(), setting, 4, tmp_path / "other")
+    page = write_report([whole[0], tmp_path / "other"], out=tmp_path / "both")
+    assert page == tmp_path / "both" / "report.html"
+    found = json.loads((tmp_path / "both" / "summary.json").read_text())
+    assert found["strategies"] == ["ncal", "random", "margin", "entropy"]
+    assert "4 strategies, 2 seeds" in page.read_text()
+    with pytest.raises(BadInput, match="ncal with seed 0 is in two"):
+        write_report([whole[0], whole[0]], out=tmp_path / "twice")
+    conduct(Experiment(**{**other.as_dict(), "end": 20}), Counting(), setting, 4, tmp_path / "short")
+    with pytest.raises(BadInput, match="cannot be compared: end is 28 in one and 20"):
+        write_report([whole[0], tmp_path / "short"])
+
+
 def test_an_unfinished_experiment_can_be_reported(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         conduct(EXPERIMENT, Counting(5), setting, 4, tmp_path)

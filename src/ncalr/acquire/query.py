@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from ncalr.acquire import door
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
 from ncalr.errors import NotFinite
 from ncalr.kernels import choose
@@ -41,6 +43,7 @@ def query(
     exclude: Any = None,
     seed: int | Sequence[int] = 0,
     device: Any = None,
+    least: int = 0,
     **options: Any,
 ) -> Picks:
     """The k pool items to label next, most wanted first.
@@ -49,7 +52,8 @@ def query(
     given as keywords, `select=` among them. Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
     in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `ids` name the pool items
     (positions if none are given), `exclude` lists ids not to pick, `seed` decides ties and draws. `device` is where to
-    compute ("cpu", "cuda"); without it, where the arrays are.
+    compute ("cpu", "cuda"); without it, where the arrays are. `least` asks for so many of the least wanted items too,
+    for somebody who wants to see the other end.
 
     >>> import numpy as np
     >>> probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]])
@@ -88,10 +92,10 @@ def query(
         door.check_values(name, array)
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
-    return pick(plan, evidence, k, open_ids, seed)
+    return pick(plan, evidence, k, open_ids, seed, least)
 
 
-def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int]) -> Picks:
+def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int], least: int = 0) -> Picks:
     """Score, select, and turn positions into ids: the one place where that happens."""
     if not plan.strategy.rowwise or plan.select.needs:
         held = {name: a if name == "statistics" else evidence.backend.hold(a) for name, a in evidence.given.items()}
@@ -99,9 +103,11 @@ def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[
     lottery = Lottery(seed, ids)
     scored = score(plan, evidence)
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
-    values = {name: _at(evidence, part, chosen) for name, part in scored.parts.items()}
-    scores = chosen.values if chosen.values is not None else _at(evidence, scored.scores, chosen)
-    return Picks(ids[chosen.positions], scores, values, str(plan.spec), chosen.notes)
+    picks = _picks(plan, evidence, scored, chosen, ids)
+    if not least or scored.scores is None:
+        return picks
+    other_end = Selection(best(0.0 - scored.scores, min(least, len(ids)), evidence, lottery))
+    return replace(picks, least=_picks(plan, evidence, scored, other_end, ids))
 
 
 def score(plan: Plan, evidence: Evidence) -> Scored:
@@ -123,6 +129,12 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     if strategy.fuse is None:
         return Scored(next(iter(parts.values())), parts, again)
     return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
+
+
+def _picks(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection, ids: Any) -> Picks:
+    values = {name: _at(evidence, part, chosen) for name, part in scored.parts.items()}
+    scores = chosen.values if chosen.values is not None else _at(evidence, scored.scores, chosen)
+    return Picks(ids[chosen.positions], scores, values, str(plan.spec), chosen.notes)
 
 
 def _parts(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The geometry of class means: mergeable statistics, alignment (CMA, CMAP) and neural-collapse measures."""
+"""The geometry of class means: mergeable statistics, alignment (CMA, CMAP), neural-collapse measures, separation."""
 
 from ncalr.geometry.alignment import cma, cmap, cmap_table
 from ncalr.geometry.collapse import (
@@ -12,12 +12,14 @@ from ncalr.geometry.collapse import (
     nc3,
     nc4,
 )
+from ncalr.geometry.separation import class_distances, separation_of
 from ncalr.geometry.statistics import ClassStatistics
 
 __all__ = [
     "ClassStatistics",
     "Collapse",
     "cdnv",
+    "class_distances",
     "cma",
     "cmap",
     "cmap_table",
@@ -28,4 +30,5 @@ __all__ = [
     "nc2_equinorm",
     "nc3",
     "nc4",
+    "separation_of",
 ]

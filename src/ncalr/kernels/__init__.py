@@ -44,6 +44,10 @@ class Backend(Protocol):
         """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
 
     @property
+    def held_bytes(self) -> int:
+        """How large what every pick looks at may be to be kept ready, instead of being made anew for each."""
+
+    @property
     def chunk_bytes(self) -> int:
         """How much of a pool array is worth handling at once."""
 

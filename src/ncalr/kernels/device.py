@@ -24,6 +24,7 @@ class Device:
 
     xp = torch
     stale_limit = 1
+    held_bytes = 8 << 30
     block_rows = 4096
 
     def __init__(self, device: torch.device) -> None:

@@ -19,6 +19,7 @@ class Host:
 
     xp = np
     stale_limit = 64
+    held_bytes = 0
     chunk_bytes = 64 << 20
     block_rows = 512
 

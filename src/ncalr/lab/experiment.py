@@ -27,6 +27,7 @@ class Experiment:
     stratified: bool = False  # initial pool with every class equally often: needs the truth, for studies only
     control: float = 0.0
     first_seed: int = 0
+    keep: str = ""  # models to keep for `ncalr evaluate`: nothing, "last" or "all"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategies", tuple(self.strategies))
@@ -47,7 +48,8 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {**asdict(self), "strategies": list(self.strategies)}
+        plain = {**asdict(self), "strategies": list(self.strategies)}
+        return plain if self.keep else {name: value for name, value in plain.items() if name != "keep"}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Experiment:

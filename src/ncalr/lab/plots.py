@@ -89,6 +89,26 @@ def collapse(rows: Mapping[str, list[tuple[int, float]]]) -> str:
     return _svg(figure)
 
 
+def separation(quantiles: Mapping[str, list[Any]]) -> str:
+    """Histogram of the distances between class means, by strategy; all seeds of a strategy together."""
+    if not quantiles:
+        return ""
+    grid = np.linspace(0, 1, 201)
+    drawn = {}
+    for name, runs in quantiles.items():
+        drawn[name] = np.concatenate([np.interp(grid, np.linspace(0, 1, len(run)), run) for run in runs])
+    everything = np.concatenate(list(drawn.values()))
+    edges = np.linspace(everything.min(), everything.max() + 1e-9, 25)
+    figure, axes = _figure(7.2, 3.2)
+    for name, colour in colours(list(drawn)).items():
+        heights, _ = np.histogram(drawn[name], edges)
+        axes.stairs(100 * heights / heights.sum(), edges, color=colour, label=name, linewidth=1.6)
+    axes.set_xlabel("distance between two class means")
+    axes.set_ylabel("share of the pairs, %")
+    axes.legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
 def penalties(found: Mapping[str, Any]) -> str:
     """Who beats whom: the share of budgets at which the row is better than the column, by a paired test."""
     names, matrix = found["strategies"], np.array([[_number(v) for v in row] for row in found["matrix"]])

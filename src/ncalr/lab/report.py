@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import io
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from ncalr.data.pool import Pool, positions_of
+from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
+from ncalr.lab.evaluations import evaluations
 from ncalr.lab.experiment import Experiment
+from ncalr.lab.gallery import gallery
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import Curves, summary
 
@@ -38,28 +40,58 @@ th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
 pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
 @media print { body { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
-GALLERY = 12
+COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control")
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds. The area under the budget curve is the mean "
     "accuracy over all budgets. Differences to random are paired by seed; p-values are corrected by Holm's method."
 )
 
 
-def write_report(out: Path | str, class_names: list[str] | None = None, pool: Pool | None = None) -> Path:
-    """report.html, report.md and curves.csv of an experiment's directory; the path of the page.
+def write_report(
+    folders: Path | str | Sequence[Path | str],
+    class_names: list[str] | None = None,
+    pool: Pool | None = None,
+    out: Path | str | None = None,
+) -> Path:
+    """report.html, report.md and curves.csv of one experiment, or of several that may be compared; the page's path.
 
-    With the pool at hand and images in it, the page shows some of the items that were picked, and why.
+    They go to `out`, or to the (first) experiment's own directory. With the pool at hand and images in it, the page
+    shows some of the items that were picked, and why.
     """
-    out = Path(out)
-    runs = read_runs(out)
+    places = [Path(folders)] if isinstance(folders, (str, Path)) else [Path(folder) for folder in folders]
+    experiment, runs = together(places)
+    out = Path(out or places[0])
+    out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
     found = summary(curves, np.random.default_rng(0))
     _write_csv(out / "curves.csv", runs)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
     (out / "report.md").write_text(_markdown(found))
     page = out / "report.html"
-    page.write_text(_page(out, runs, found, facts, class_names or [], pool))
+    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool))
     return page
+
+
+def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
+    """The runs of several directories as one experiment; an error where they cannot be compared."""
+    experiments = [read_experiment(folder) for folder in folders]
+    first = experiments[0]
+    for folder, other in zip(folders, experiments, strict=True):
+        for name in COMMON:
+            if getattr(other, name) != getattr(first, name):
+                raise BadInput(
+                    f"{folders[0]} and {folder} cannot be compared: {name} is {getattr(first, name)!r} in one and "
+                    f"{getattr(other, name)!r} in the other; report them apart"
+                )
+    runs = [run for folder in folders for run in read_runs(folder)]
+    seen: set[tuple[str, int]] = set()
+    for run in runs:
+        if (run.strategy, run.seed) in seen:
+            raise BadInput(f"{run.strategy} with seed {run.seed} is in two of the directories; leave one out")
+        seen.add((run.strategy, run.seed))
+    strategies = tuple(dict.fromkeys(run.strategy for run in runs))
+    seeds = len({run.seed for run in runs})
+    return replace(first, strategies=strategies, seeds=seeds, first_seed=min(run.seed for run in runs)), runs
 
 
 def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
@@ -105,12 +137,18 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def _page(
-    out: Path, runs: list[Run], found: dict[str, Any], notes: list[str], names: list[str], pool: Pool | None
+    experiment: Experiment,
+    folders: list[Path],
+    runs: list[Run],
+    found: dict[str, Any],
+    notes: list[str],
+    names: list[str],
+    pool: Pool | None,
 ) -> str:
-    experiment = read_experiment(out)
     head, rows = result_rows(found)
     table = _html_table(head, rows)
-    environment = next((out / "runs").glob("*/environment.json"), None)
+    environment = next((folders[0] / "runs").glob("*/environment.json"), None)
+    again = [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
     words = [*notes, *_power(found), *found.get("notes", [])]
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(experiment.strategies)} strategies, {experiment.seeds} seeds</h1>",
@@ -139,9 +177,15 @@ def _page(
         _section(
             "Collapse", plots.collapse(_collapse_rows(runs)), "Spread inside the classes against that between them."
         ),
-        _gallery(runs, names, pool),
+        _section(
+            "Distances between class means",
+            plots.separation(_distances(runs)),
+            "Of the last training of every run, over the mean length of the class means; farther right is better.",
+        ),
+        evaluations(runs),
+        gallery(runs, names, pool),
         "<h2>Again</h2>",
-        f"<pre>ncalr resume {escape(str(out))}\nncalr report {escape(str(out))}</pre>",
+        f"<pre>{escape(chr(10).join(again))}</pre>",
         f"<pre>{escape(json.dumps(experiment.as_dict(), indent=1))}</pre>",
     ]
     if environment is not None:
@@ -233,41 +277,6 @@ def _control(runs: list[Run]) -> str:
     )
 
 
-def _gallery(runs: list[Run], names: list[str], pool: Pool | None) -> str:
-    """The items the first strategy wanted most in its last round of picking, with the parts of their scores."""
-    if pool is None or len(pool.shape) != 3:
-        return ""
-    run = runs[0]
-    line = next((line for line in reversed(run.lines) if line.get("scores")), None)
-    if line is None:
-        return ""
-    shown = line["ids"][: min(GALLERY, len(line["scores"]))]
-    images = pool.read(positions_of(pool, shown))
-    cards = []
-    for place, (item, image) in enumerate(zip(shown, images, strict=True)):
-        label = line["labels"][place]
-        answer = (names[label] if label < len(names) else str(label)) if label >= 0 else "no answer"
-        why = ", ".join(f"{name} {values[place]:.3g}" for name, values in line["parts"].items())
-        caption = f"{escape(str(item))}<br>{escape(answer)}<br><span class=soft>{escape(why)}</span>"
-        cards.append(f"<figure class=card><img alt='item {escape(str(item))}' src='{_data(image)}'>{caption}</figure>")
-    return (
-        f"<h2>What {escape(run.strategy)} wanted most</h2>"
-        f"<p class=soft>Its last batch, at {line['labelled']:,} labels, seed {run.seed}: "
-        "the item, the answer it got, and the parts of its score.</p>"
-        f"<div class=gallery>{''.join(cards)}</div>"
-    )
-
-
-def _data(image: Any) -> str:
-    """An image as the text of a data address: PNG, written by matplotlib, which a report needs anyway."""
-    from matplotlib.image import imsave
-
-    out = io.BytesIO()
-    pixels = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
-    imsave(out, np.ascontiguousarray(pixels), format="png")
-    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
-
-
 def _overlap(runs: list[Run]) -> str:
     names = list(dict.fromkeys(run.strategy for run in runs))
     picked = {
@@ -319,6 +328,16 @@ def _collapse_rows(runs: list[Run]) -> dict[str, list[tuple[int, float]]]:
             if value is not None and value > 0:
                 found.setdefault(run.strategy, {}).setdefault(line["labelled"], []).append(value)
     return {name: [(b, float(np.mean(v))) for b, v in sorted(rows.items())] for name, rows in found.items()}
+
+
+def _distances(runs: list[Run]) -> dict[str, Any]:
+    """Quantiles of the distances between class means in the last training of each run, over their mean length."""
+    found: dict[str, list[Any]] = {}
+    for run in runs:
+        last = next((line["separation"] for line in reversed(run.lines) if line.get("separation")), None)
+        if last and last["quantiles"] and last["norm"]:
+            found.setdefault(run.strategy, []).append(np.array(last["quantiles"]) / last["norm"])
+    return found
 
 
 def _html_table(head: list[str], rows: list[list[str]]) -> str:

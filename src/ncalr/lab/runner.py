@@ -131,7 +131,7 @@ def _open(
     classes: int,
     locks: ExitStack,
 ) -> Run:
-    plan = Plan(strategy, experiment.budgets, seed, classes, experiment.control)
+    plan = Plan(strategy, experiment.budgets, seed, classes, experiment.control, keep=experiment.keep)
     journal = Journal(out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,17 @@ def carry_out(
     return runs, write_report(out, list(dataset.classes), dataset.pool)
 
 
-def report_again(out: Path | str, root: Path | str | None = None) -> Path:
-    """The report of an experiment from its journals; with class names and pictures where its data is at hand."""
-    experiment = read_experiment(out)
+def report_again(
+    folders: Path | str | Sequence[Path | str], root: Path | str | None = None, out: Path | str | None = None
+) -> Path:
+    """The report of experiments from their journals; with class names and pictures where their data is at hand."""
+    folders = [folders] if isinstance(folders, (str, Path)) else list(folders)
+    experiment = read_experiment(folders[0])
     try:
         dataset = load(experiment.dataset, root)
     except NcalrError:
-        return write_report(out)
-    return write_report(out, list(dataset.classes), dataset.pool)
+        return write_report(folders, out=out)
+    return write_report(folders, list(dataset.classes), dataset.pool, out)
 
 
 def settings_of(experiment: Experiment, dataset: Dataset) -> Callable[[int], Setting]:

@@ -13,6 +13,7 @@ vanish) the rest is drawn uniformly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 _LISTED = 8
+_BLOCK = 16384
 
 
 @selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]))
@@ -49,7 +51,8 @@ def kmeans_pp(
 def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Selection:
     """k picks and the squared distance of each at the moment it was picked."""
     backend, n = space.backend, space.evidence.n
-    own = np.concatenate([backend.numpy(spaces.check_range(backend, space.take(rows).own)) for rows in _chunks(space)])
+    pool = Pool(space)
+    own = np.concatenate([backend.numpy(spaces.check_range(backend, points.own)) for _, points in pool.blocks()])
     start = int(np.argmin(lottery.keys()))
     if first == "largest":
         level = np.flatnonzero(own == own.max())
@@ -57,8 +60,7 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
     picked, values = [start], [max(float(own[start]), 0.0)]
     keys = backend.asarray(lottery.keys().view(np.int64) if backend.xp is not np else lottery.keys())
     weight = backend.asarray(np.full(n, np.inf))
-    fresh: Points = space.take(np.array([start]))
-    _refresh(space, weight, fresh)
+    _refresh(pool, weight, pool.one(start))
     weight[start] = 0
     waiting: list[Points] = []
     while len(picked) < k:
@@ -72,9 +74,9 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
         picked.append(at)
         values.append(value)
         weight[at] = 0
-        waiting.append(space.take(np.array([at])))
+        waiting.append(pool.one(at))
         if len(waiting) >= backend.stale_limit:
-            _refresh(space, weight, space.join(waiting))
+            _refresh(pool, weight, space.join(waiting))
             waiting = []
     return Selection(np.array(picked, np.int64), np.array(values))
 
@@ -98,14 +100,32 @@ def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None
             return (int(front[best]), float(new[best])) if new[best] > 0 else (-1, 0.0)
 
 
-def _refresh(space: Space, weight: Any, centres: Points) -> None:
+class Pool:
+    """The points of the pool, a block at a time; held where every pick looks at all of them and they fit."""
+
+    def __init__(self, space: Space) -> None:
+        n = space.evidence.n
+        self.space = space
+        self.held = space.take(slice(0, n)) if space.size <= space.backend.held_bytes else None
+
+    def blocks(self) -> Iterator[tuple[slice, Points]]:
+        """Rows and their points."""
+        n = self.space.evidence.n
+        if self.held is not None:
+            yield slice(0, n), self.held
+            return
+        for start in range(0, n, _BLOCK):
+            rows = slice(start, min(start + _BLOCK, n))
+            yield rows, self.space.take(rows)
+
+    def one(self, at: int) -> Points:
+        """One item's point."""
+        return self.space.take(np.array([at])) if self.held is None else self.held.at(slice(at, at + 1))
+
+
+def _refresh(pool: Pool, weight: Any, centres: Points) -> None:
     """Bring every weight up to date with these centres, in place."""
-    xp = space.backend.xp
-    for rows in _chunks(space):
-        nearest = space.nearest(space.take(rows), centres)
-        weight[rows] = xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))
-
-
-def _chunks(space: Space) -> list[slice]:
-    n, size = space.evidence.n, 16384
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    space = pool.space
+    for rows, points in pool.blocks():
+        nearest = space.nearest(points, centres)
+        weight[rows] = space.backend.xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))

@@ -65,6 +65,17 @@ class Space:
         centre = sample.sum(0) / len(sample)
         return centre if self.backend.is_finite(centre) else sample[0] * 0
 
+    @property
+    def size(self) -> int:
+        """Bytes that the points of the whole pool would take, in single precision."""
+        wide = {
+            "features": ("features",),
+            "probabilities": ("logits", "probs"),
+            "gradients": ("features", "logits", "probs"),
+        }
+        given = [self.evidence.given[name] for name in wide[self.kind] if name in self.evidence.given]
+        return 4 * self.evidence.n * (1 + 2 * sum(int(array.shape[1]) for array in given))
+
     def take(self, rows: Any) -> Points:
         """The points of some pool items."""
         names = {"features": ("features",), "probabilities": (), "gradients": ("features",)}[self.kind]
