@@ -370,7 +370,7 @@ def collapse_error(model: Any, truth: Any, features: Any, logits: Any) -> dict[s
     weights = next(v for n, v in model.state.items() if n == "head.weight").float().cpu()
     on = lambda a: torch.from_numpy(np.ascontiguousarray(a)).cuda()  # noqa: E731
     sums = Sums(on(features), on(logits), on(truth), classes)
-    fast, _ = read([t.cpu() for t in sums.tensors()], weights)
+    fast, _, _ = read([t.cpu() for t in sums.tensors()], weights)
     slow = asdict(measure_collapse(features, truth, classes, weights=weights, predictions=logits.argmax(1)))
     return {
         n: abs(v - slow[n]) / max(abs(slow[n]), 1e-12) for n, v in asdict(fast).items() if n not in ("items", "classes")

@@ -85,13 +85,15 @@ def test_a_learner_used_twice_forgets_the_first_job(pool, labels):
     assert all(torch.equal(again.state[name], fresh.state[name]) for name in fresh.state)
 
 
-@pytest.mark.parametrize("killed_after", [2, 4, 5])
-def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, monkeypatch, killed_after):
+@pytest.mark.parametrize(
+    ("killed_after", "loss"), [(2, "cross_entropy"), (4, "cross_entropy"), (5, "elr"), (4, "small_loss(share=0.5)")]
+)
+def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, monkeypatch, killed_after, loss):
     """The checkpoint of some epoch is all that is left; the picks are those of a training that was never killed."""
     monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
-    whole = learner().fit(job(pool, labels))
+    whole = learner(loss=loss).fit(job(pool, labels))
     given = job(pool, labels, folder=tmp_path)
-    dying = learner()
+    dying = learner(loss=loss)
     saves = []
 
     def save(*arguments):
@@ -104,7 +106,7 @@ def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, mon
     with pytest.raises(KeyboardInterrupt):
         dying.fit(given)
     assert saves[-1] == killed_after
-    resumed = learner().fit(given)
+    resumed = learner(loss=loss).fit(given)
     assert resumed.record.notes == [f"went on after epoch {killed_after}"]
     assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
     assert resumed.record.checkpoints == whole.record.checkpoints

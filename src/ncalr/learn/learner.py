@@ -57,6 +57,7 @@ class Job:
     round: int = 0
     needs: frozenset[str] = frozenset()  # names of EVIDENCE; see `needs_of`
     watch: Any = None  # ids to give evidence about; all that are not labelled, if None
+    soft: Any = None  # distributions (m, c) to learn in place of the labels, where several annotators answered
     folder: Path | None = None  # where to keep checkpoints, so that a killed training goes on
 
     def checked(self) -> Task:
@@ -86,7 +87,17 @@ class Job:
             watch = np.flatnonzero(open_)
         else:
             watch = positions_of(self.pool, self.watch)
-        return Task(self, positions, labels.astype(np.int64), classes, watch)
+        return Task(self, positions, labels.astype(np.int64), classes, watch, self._soft(len(positions), classes))
+
+    def _soft(self, items: int, classes: int) -> Any:
+        if self.soft is None:
+            return None
+        soft = np.asarray(self.soft, np.float32)
+        if soft.shape != (items, classes) or not np.isfinite(soft).all() or soft.min() < 0:
+            raise BadInput(f"soft targets must be distributions of shape ({items}, {classes}), got {soft.shape}")
+        if np.abs(soft.sum(axis=1) - 1).max() > 1e-3:
+            raise BadInput("soft targets must sum to 1 in every row")
+        return soft
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ class Task:
     labels: npt.NDArray[np.int64]
     classes: int
     watch: npt.NDArray[np.intp]
+    soft: Any = None
 
 
 @dataclass
@@ -112,6 +124,7 @@ class Record:
     images: int = 0  # seen in training
     seconds: float = 0.0
     flipping: float | None = None  # share of the watched items with FF above 0, where checkpoints were watched
+    separation: dict[str, Any] = field(default_factory=dict)  # of the class means, at the last check
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 
 from ncalr.geometry import ClassStatistics
 from ncalr.geometry.collapse import Collapse, collapse_of_sums
+from ncalr.geometry.separation import separation_of
 
 
 class Sums:
@@ -42,10 +43,10 @@ class Sums:
         return self.counts, self.means, self.scatter, self.inner, self.tally
 
 
-def read(tensors: Any, weights: Any) -> tuple[Collapse, float]:
-    """The measures and the training accuracy, from sums that arrived on the host."""
+def read(tensors: Any, weights: Any) -> tuple[Collapse, float, dict[str, Any]]:
+    """The measures, the training accuracy and the separation of the means, from sums that arrived on the host."""
     counts, means, scatter, inner, tally = (t.numpy() for t in tensors)
     statistics = ClassStatistics(counts.astype(np.int64), means, scatter)
     items = counts.sum()
     collapse = collapse_of_sums(statistics, inner, weights=weights, nc4=1 - float(tally[1]) / items)
-    return collapse, float(tally[0]) / items
+    return collapse, float(tally[0]) / items, separation_of(statistics)

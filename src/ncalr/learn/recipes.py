@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ncalr.acquire.spec import parse
+from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
 
 SCHEDULES = ("constant", "step", "cosine")
@@ -39,6 +39,7 @@ class Recipe:
     warm_up: float = 0.1  # share of the training over which the rate rises from 0
     crop: int = 4  # pixels of zeros around an image before it is cropped at random; 0: no crop
     flip: bool = True  # mirror half of the images
+    loss: str = "cross_entropy"  # or one that stands wrong labels: gce, elr, small_loss (`losses.py`)
     smoothing: float = 0.0  # label smoothing
     mixup: float = 0.0  # parameter of the Beta distribution; 0: none
     balanced: bool = False  # every class equally often, for long tails
@@ -129,6 +130,8 @@ def recipe(name: str | Recipe = "strong", **changes: Any) -> Recipe:
     for key in changes:
         if key not in known:
             raise unknown("recipe value", key, known)
+    if isinstance(changes.get("loss"), Spec):
+        changes["loss"] = str(changes["loss"])
     if isinstance(changes.get("drops"), list):
         changes["drops"] = tuple(changes["drops"])
     return replace(name, **changes)

@@ -81,6 +81,8 @@ class SklearnLearner:
     def fit(self, job: Job) -> SklearnModel:
         """Train on one job."""
         task = job.checked()
+        if task.soft is not None:
+            raise BadInput("scikit-learn's estimators take one label an item, not soft targets; use a TorchLearner")
         self._check_needs(job.needs)
         start = time.perf_counter()
         training = Training(

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from ncalr.errors import BadInput, NcalrError
 from ncalr.learn.feeds import Feed, Streamed, cut
+from ncalr.learn.losses import make_loss
 from ncalr.learn.recipes import Recipe
 from ncalr.learn.tap import Tap
 
@@ -60,6 +60,7 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.dtype = torch.bfloat16 if build.half else torch.float32
+        self.loss = make_loss(build.recipe.loss, build.recipe.smoothing, build.recipe.mixup)
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
         self.rate: Any = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
@@ -89,17 +90,21 @@ class Slot:
 
     # -- a job ------------------------------------------------------------------------------------------------
 
-    def start(self, seed: int, positions: Any, labels: Any, classes: int, state: Any = None) -> None:
+    def start(self, seed: int, positions: Any, labels: Any, classes: int, state: Any = None, soft: Any = None) -> None:
         """Make ready for a job: fresh weights (or a state to start from), an optimiser at rest, tables large enough."""
         device, batch = self.build.device, self.build.batch
         self.steps = math.ceil(len(positions) / batch)
         if self.steps > len(self.order):
             self._tables(max(self.steps, 2 * len(self.order)))
-        if self.build.graphs and self.graph is None:
-            self._capture()
         self.seed = seed
         self.positions = torch.as_tensor(positions, device=device)
         self.labels = torch.as_tensor(labels, device=device)
+        with self.on():
+            if self.loss.start(self.labels, classes, soft):
+                self.graph = None
+        if self.build.graphs and self.graph is None:
+            self._capture()
+            self.loss.start(self.labels, classes, soft)
         counts = torch.bincount(self.labels, minlength=classes).clamp_min(1)
         self.weights = 1.0 / counts[self.labels] if self.recipe.balanced else None
         total = self.steps * self.recipe.epochs
@@ -129,6 +134,8 @@ class Slot:
                 chosen = torch.cat(draws)[:room]
             self.order[: self.steps] = self.positions[chosen].view(self.steps, batch)
             self.target[: self.steps] = self.labels[chosen].view(self.steps, batch)
+            self.who[: self.steps] = chosen.view(self.steps, batch)
+            self.loss.begin(self.labels, (epoch - 1) / self.recipe.epochs)
             if self.moves:
                 spots = torch.randint(-crop, crop + 1, (self.steps, batch, 2), generator=generator, device=device)
                 self.shift[: self.steps] = spots
@@ -292,6 +299,7 @@ class Slot:
         device, batch = self.build.device, self.build.batch
         self.order = torch.zeros((rows, batch), dtype=torch.int64, device=device)
         self.target = torch.zeros((rows, batch), dtype=torch.int64, device=device)
+        self.who = torch.zeros((rows, batch), dtype=torch.int64, device=device)
         self.shift = torch.zeros((rows, batch, 2), dtype=torch.int64, device=device)
         self.mirror = torch.zeros((rows, batch), dtype=torch.bool, device=device)
         self.lam = torch.ones(rows, device=device)
@@ -313,10 +321,10 @@ class Slot:
             x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
         with self.autocast():
             logits = self.model(x).float()
-        loss = F.cross_entropy(logits, y, label_smoothing=self.recipe.smoothing)
+        who = self.who.index_select(0, self.row)[0]
+        loss = self.loss(logits, y, who)
         if self.recipe.mixup:
-            other = F.cross_entropy(logits, y.flip(0), label_smoothing=self.recipe.smoothing)
-            loss = lam * loss + (1 - lam) * other
+            loss = lam * loss + (1 - lam) * self.loss(logits, y.flip(0), who.flip(0))
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         if self.cuda:

@@ -63,6 +63,8 @@ def fingerprint(task: Any, recipe: dict[str, Any], network: str) -> str:
     digest.update(repr(facts).encode())
     for array in (task.positions, task.labels, task.watch):
         digest.update(np.ascontiguousarray(array, np.int64).tobytes())
+    if task.soft is not None:
+        digest.update(np.ascontiguousarray(task.soft).tobytes())
     return digest.hexdigest()
 
 

@@ -130,7 +130,8 @@ class TorchLearner:
         phase, record = Phase(recipe_), Record()
         keep = self._keep(job.needs)
         recorder = Recorder(max(len(task.watch), 1), task.classes, keep) if keep and len(task.watch) else None
-        slot.start(seed, task.positions, task.labels, task.classes, self._last.get(job.seed) if self.warm else None)
+        before = self._last.get(job.seed) if self.warm else None
+        slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
         first, saved_at = 1, time.perf_counter()
         store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
         found = store.read()
@@ -191,7 +192,7 @@ class TorchLearner:
             arrived = tuple(_to_host(t) for t in tensors)
         yield slot.mark()
         slot.check_loss(int(arrived[5]), epoch)
-        collapse, accuracy = read(arrived[:5], arrived[6] if weights is not None else None)
+        collapse, accuracy, record.separation = read(arrived[:5], arrived[6] if weights is not None else None)
         if not np.isfinite(collapse.nc4):
             raise TrainingFailed(f"features are not finite after epoch {epoch}; try a lower rate")
         phase.add(Check(epoch, accuracy, collapse.nc1_quotient, 1 - collapse.nc4))
@@ -289,6 +290,7 @@ class TorchLearner:
         self, store: Any, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, epoch: int
     ) -> None:
         tensors = {f"net.{name}": value for name, value in slot.state().items()}
+        tensors |= {f"loss.{name}": value for name, value in slot.loss.state(len(slot.labels)).items()}
         tensors |= {f"momentum.{place}": value for place, value in enumerate(slot.momenta())}
         if slot.cuda:
             slot.stream.synchronize()
@@ -316,6 +318,7 @@ class TorchLearner:
                 stored = pick("momentum.")
                 for place, momentum in enumerate(slot.momenta()):
                     momentum.copy_(torch.from_numpy(stored[str(place)]))
+                slot.loss.restore({name: torch.from_numpy(value) for name, value in pick("loss.").items()})
         if recorder is not None:
             recorder.restore(pick("recorder."))
         phase.checks = [Check(**check) for check in facts["phase"]["checks"]]
@@ -381,19 +384,9 @@ class TorchModel:
         """Features (n, d) and logits (n, c) of items of a pool, as NumPy arrays."""
         if tuple(pool.shape) != self.shape:
             raise BadInput(f"the model was trained on items of shape {self.shape}, this pool has {tuple(pool.shape)}")
-        learner = self.learner
         positions = np.arange(len(pool)) if ids is None else positions_of(pool, ids)
-        feed = rescaled(learner._feed(pool), self.scales)
-        key = ("predict", self.classes, self.shape)
-        slots = learner._slots.setdefault(key, [])
-        if not slots:
-            build = Build(
-                learner._maker(self.classes, self.shape), learner.recipe, learner.device, 2, learner.layer, learner.half
-            )
-            slots.append(Slot(build, feed))
-        slot = slots[0]
-        with slot.on():
-            slot.load(self.state)
+        feed = rescaled(self.learner._feed(pool), self.scales)
+        slot = self._slot(feed)
         features, logits = [], []
         for _, (f, z) in slot.sweep(feed, positions):
             with slot.on():
@@ -402,6 +395,30 @@ class TorchModel:
         if slot.cuda:
             slot.stream.synchronize()
         return torch.cat(features).numpy(), torch.cat(logits).numpy()
+
+    def head(self, pool: Pool) -> tuple[Any, Any] | None:
+        """Weights (c, d) and bias (c,) of the last layer, where features and logits are tied by a linear one.
+
+        The pool is any whose items have the model's shape: the network is set up for it.
+        """
+        slot = self._slot(rescaled(self.learner._feed(pool), self.scales))
+        weights = slot.tap.weights
+        if weights is None or len(weights) != self.classes:
+            return None
+        bias = slot.tap.layer.bias
+        shift = np.zeros(self.classes, np.float32) if bias is None else bias.detach().float().cpu().numpy()
+        return weights.detach().float().cpu().numpy(), shift
+
+    def _slot(self, feed: Feed) -> Slot:
+        """A network for predictions, with this model's weights in it; shared by all models of the learner."""
+        learner = self.learner
+        slots = learner._slots.setdefault(("predict", self.classes, self.shape), [])
+        if not slots:
+            maker = learner._maker(self.classes, self.shape)
+            slots.append(Slot(Build(maker, learner.recipe, learner.device, 2, learner.layer, learner.half), feed))
+        with slots[0].on():
+            slots[0].load(self.state)
+        return slots[0]
 
     def save(self, folder: Path | str) -> None:
         """Write model.safetensors and model.json."""
