@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ncalr.acquire import Strategy, selector, strategies, strategy
     from ncalr.acquire.query import query
     from ncalr.dynamics import Recorder
+    from ncalr.evaluate.audit import audit
     from ncalr.geometry import ClassStatistics
     from ncalr.loop.whole import run
     from ncalr.types import Picks
@@ -27,6 +28,7 @@ _HOME = {
     "Picks": "ncalr.types",
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
+    "audit": "ncalr.evaluate.audit",
     "query": "ncalr.acquire.query",
     "run": "ncalr.loop.whole",
     "selector": "ncalr.acquire",
@@ -40,6 +42,7 @@ __all__ = [
     "Recorder",
     "Strategy",
     "__version__",
+    "audit",
     "query",
     "run",
     "selector",

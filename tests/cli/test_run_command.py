@@ -30,8 +30,10 @@ def test_run_resume_report(tmp_path):
     (out / "report.html").unlink()
     assert invoke("report", out).exit_code == 0
     page = (out / "report.html").read_text()
-    assert page.count("<figure class=card><img") == 10
+    assert page.count("<figure class=card><img") == 10 + 12
     assert "What ncal wanted most" in page
+    assert "What ncal wanted least" in page
+    assert "Distances between class means" in page
     assert "cmap " in page
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import doctor, query, strategies
+from ncalr.cli import audit, doctor, evaluate, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app.command("run")(experiments.run)
 app.command("resume")(experiments.resume)
 app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
+app.command("evaluate")(evaluate.run)
+app.command("audit")(audit.run)
 app.command("doctor")(doctor.run)
 
 

@@ -13,7 +13,9 @@ Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; the G
 
 
 def run(
-    dataset: Annotated[str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or folder:PATH.")] = "digits",
+    dataset: Annotated[
+        str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or the path of a folder.")
+    ] = "digits",
     strategy: Annotated[str, typer.Option(help="The strategy to look at.")] = "ncal",
     against: Annotated[str, typer.Option(help="Others to compare it with, separated by commas.")] = "random",
     seeds: Annotated[int, typer.Option(help="How many times, each with its own initial pool.")] = 3,
@@ -23,6 +25,8 @@ def run(
     network: Annotated[str, typer.Option(help="A network by name.")] = "resnet8",
     recipe: Annotated[str, typer.Option(help="A recipe by name, values in brackets.")] = "digits",
     noise: Annotated[str, typer.Option(help="Noise of the labels, such as 'symmetric(rate=0.2)'.")] = "",
+    control: Annotated[float, typer.Option(help="Share of each batch drawn at random, to estimate accuracy.")] = 0.0,
+    keep: Annotated[str, typer.Option(help="Models to keep for `ncalr evaluate`: last or all.")] = "",
     config: Annotated[Path | None, typer.Option(help="A TOML file with the experiment instead of flags.")] = None,
     out: Out = Path("runs/latest"),
     root: Root = None,
@@ -36,7 +40,9 @@ def run(
         experiment = Experiment.from_toml(config)
     else:
         names = tuple(dict.fromkeys([strategy, *(split(against) if against else [])]))
-        experiment = Experiment(dataset, names, seeds, start, step, end, network, recipe, noise)
+        experiment = Experiment(
+            dataset, names, seeds, start, step, end, network, recipe, noise, control=control, keep=keep
+        )
     _carry_out(experiment, out, root, device)
 
 
@@ -75,13 +81,16 @@ def resume(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    folders: Annotated[list[Path], typer.Argument(help="The directories of one or more experiments.")],
+    out: Annotated[Path | None, typer.Option(help="Where the report goes; the first directory if none.")] = None,
     root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for programs.")] = False,
 ) -> None:
-    """Write the report of an experiment again, from its journals; unfinished ones too."""
+    """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one."""
     from ncalr.lab.session import report_again
 
-    print(f"report: {report_again(folder, root)}")
+    page = report_again(folders, root, out)
+    print((page.parent / "summary.json").read_text() if as_json else f"report: {page}")
 
 
 def _carry_out(experiment: Any, out: Path, root: Path | None, device: str | None) -> None:

@@ -1,0 +1,41 @@
+"""`ncalr audit`: which labels of a run to look at again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    strategy: Annotated[
+        str, typer.Option(help="Whose labels, where the experiment has several; the first if none.")
+    ] = "",
+    seed: Annotated[int | None, typer.Option(help="Of which seed; the first if none.")] = None,
+    top: Annotated[int, typer.Option(help="How many labels to print.")] = 20,
+    folds: Annotated[int, typer.Option(help="Networks to train, each judging the labels it was not shown.")] = 3,
+    recipe: Annotated[str, typer.Option(help="How to train them; the run's own recipe, with loss=elr, if none.")] = "",
+    out: Annotated[Path | None, typer.Option(help="A CSV file for the whole list.")] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Find labels that look wrong: a ranked list with suggestions and reasons, and the share that is wrong."""
+    import json
+
+    from ncalr.evaluate.audit_run import audit_run, write_csv
+
+    report = audit_run(folder, strategy=strategy, seed=seed, folds=folds, recipe=recipe, root=root, device=device)
+    if out is not None:
+        write_csv(out, report.rows)
+    if as_json:
+        print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
+        return
+    for line in report.words:
+        print(line)
+    for row in report.rows[:top]:
+        print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {row['suggested']!s:<14} {row['reason']}")
+    if out is not None:
+        print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")

@@ -1,0 +1,49 @@
+"""`ncalr evaluate`: what the labels of a run are good for beyond accuracy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    tasks: Annotated[
+        str,
+        typer.Option(help="Of collapse, separation, calibration, tail, ood, probe, discovery, transfer; by commas."),
+    ] = "collapse,separation,calibration",
+    rounds: Annotated[str, typer.Option("--round", help="last or all.")] = "last",
+    ood: Annotated[
+        str,
+        typer.Option(
+            help="OOD sets: near:cifar100,far:svhn10k(size=32),folder:PATH,novel. The held-out classes if none."
+        ),
+    ] = "",
+    scores: Annotated[str, typer.Option(help="OOD scores, such as energy,knn(k=10); all nine if none.")] = "",
+    probe: Annotated[str, typer.Option(help="Datasets for the linear probes, by commas.")] = "",
+    network: Annotated[str, typer.Option(help="The other network of the transfer.")] = "",
+    variant: Annotated[str, typer.Option(help="Of the discovery: A (what was asked for) or B (the whole pool).")] = "B",
+    inits: Annotated[int, typer.Option(help="Initialisations of the discovery's k-means.")] = 10,
+    retrain: Annotated[bool, typer.Option("--retrain", help="Train models again that were not kept.")] = False,
+    root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON, for programs.")] = False,
+) -> None:
+    """Evaluate the models of an experiment, and put what is found into its report."""
+    import json
+
+    from ncalr.acquire.spec import split
+    from ncalr.evaluate.driver import evaluate
+    from ncalr.evaluate.tasks import Wishes
+    from ncalr.lab.session import report_again
+
+    def several(text: str) -> tuple[str, ...]:
+        return tuple(split(text)) if text else ()
+
+    wishes = Wishes(several(ood), several(scores), several(probe), network, inits, variant, root=root)
+    say = None if as_json else print
+    lines = evaluate(folder, several(tasks), rounds=rounds, wishes=wishes, retrain=retrain, device=device, say=say)
+    page = report_again(folder, root)
+    print(json.dumps(lines, indent=1) if as_json else f"report: {page}")

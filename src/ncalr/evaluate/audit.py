@@ -1,0 +1,239 @@
+"""Which labels to check: every labelled item with a doubt, a suggestion and a reason.
+
+    found = audit(features, logits, labels, log=logits_tnc)
+    found.order[:100]          the labels to look at first
+    found.share                the estimated share of wrong labels, with an interval
+    found.rows(20)             item, label, suggested class, doubt and reason, as plain data
+
+Three kinds of sign, whatever of them is given:
+
+    confidence   how much likelier the best other class is than the given one, in log probability
+    geometry     how much nearer the feature lies to another class mean than to its own (cosine, centred; class means
+                 trimmed, so that wrong labels do not drag them along: `ncalr.geometry.robust`)
+    dynamics     over checkpoints: the area under the margin (AUM, Pleiss et al. 2020), how often the label was
+                 forgotten (Toneva et al. 2019), how rarely the later half of the checkpoints agrees with it
+
+Each is turned into ranks and then into normal scores, and the doubt is their mean: no scale of one outweighs another.
+
+**Not on what the network has learnt by heart.** In the terminal phase every training label is fitted, the wrong ones
+too: confidence is 1, features sit on the mean of the class they were *called*, and neither says anything (Northcutt et
+al. 2021 ask for out-of-sample probabilities for the same reason). So features and logits must come from a model that
+was not trained on the item (`crossfit.py` trains some), and a log of trained items must reach back to the early phase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from ncalr.dynamics import aum, forgetting_events
+from ncalr.errors import BadInput, NotFinite
+from ncalr.evaluate.noise_share import NoiseShare, noise_share
+from ncalr.geometry.robust import robust_statistics
+from ncalr.geometry.statistics import to_numpy
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found. Higher doubt: look at this label sooner."""
+
+    doubt: Floats  # (n,) mean of the normal scores of the signs
+    signs: dict[str, Floats]  # each (n,), higher = more doubtful, in its own unit
+    labels: npt.NDArray[np.int64]  # as given
+    suggested: npt.NDArray[np.int64]  # the likeliest class; the given one where nothing speaks against it
+    reasons: tuple[str, ...]  # (n,) in words
+    share: NoiseShare | None  # where logits were given
+    notes: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> npt.NDArray[np.intp]:
+        """Items in the order in which their labels should be checked."""
+        return np.argsort(-self.doubt, kind="stable")
+
+    def rows(self, most: int | None = None, ids: Any = None, names: Any = None) -> list[dict[str, Any]]:
+        """One plain dictionary an item, the most doubtful first."""
+        name = (lambda c: names[c]) if names is not None else int
+        return [
+            {
+                "rank": rank + 1,
+                "id": int(at) if ids is None else np.asarray(ids)[at].item(),
+                "label": name(self.labels[at]),
+                "suggested": name(self.suggested[at]),
+                "doubt": float(self.doubt[at]),
+                "wrong": None if self.share is None else float(self.share.wrong[at]),
+                "reason": self.reasons[at],
+            }
+            for rank, at in enumerate(self.order[:most])
+        ]
+
+
+def audit(
+    features: Any = None,
+    logits: Any = None,
+    labels: Any = None,
+    log: Any = None,
+    *,
+    classes: int | None = None,
+    confidence: float = 0.95,
+    draws: int = 200,
+    seed: int = 0,
+    folds: Any = None,
+) -> Audit:
+    """Doubts about labels (n,), from out-of-sample features (n, d) and logits (n, c) and a log of logits (t, n, c).
+
+    `folds` (n,) says which model each item's features come from, where there are several: class means are then taken
+    inside each fold, since features of different networks cannot be compared.
+    """
+    given, count = _labels(labels, logits, log, classes)
+    signs: dict[str, Floats] = {}
+    nearest: dict[str, npt.NDArray[np.int64]] = {}
+    notes = []
+    share = None
+    if logits is not None:
+        outputs = _array("logits", logits, 2, len(given))
+        signs["confidence"], nearest["confidence"] = _against(_log_softmax(outputs), given)
+        share = noise_share(outputs, given, confidence=confidence, draws=draws, seed=seed)
+    if features is not None:
+        rows = _array("features", features, 2, len(given))
+        signs["geometry"], nearest["geometry"] = _geometry(rows, given, count, folds)
+    if log is not None:
+        series = _array("log", log, 3, len(given))
+        signs["dynamics"], nearest["dynamics"] = _dynamics(series, given)
+    if not signs:
+        raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
+    if log is not None and len(log) < 5:
+        notes.append(f"a log of {len(log)} checkpoints is short; margins need the early phase of the training too")
+    doubt = np.mean([normal_scores(sign) for sign in signs.values()], axis=0)
+    suggested = _suggested(given, nearest, share)
+    return Audit(doubt, signs, given, suggested, _reasons(given, signs, nearest, logits, log), share, tuple(notes))
+
+
+def normal_scores(values: Any) -> Floats:
+    """Ranks as quantiles of the normal distribution (Blom's places); ties share a rank.
+
+    >>> normal_scores([3.0, 1.0, 2.0]).round(2).tolist()
+    [0.82, -0.82, 0.0]
+    """
+    ranks = rankdata(values)
+    return np.asarray(ndtri((ranks - 0.375) / (len(ranks) + 0.25)), np.float64)
+
+
+def _against(scores: Floats, given: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """How far the best other class is above the given one, and which it is."""
+    others = scores.copy()
+    rows = np.arange(len(given))
+    others[rows, given] = -np.inf
+    best = others.argmax(axis=1)
+    return np.asarray(others[rows, best] - scores[rows, given], np.float64), best
+
+
+def _geometry(features: Any, given: Any, classes: int, folds: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
+    if folds is None:
+        return _one_geometry(features, given, classes)
+    folds = to_numpy(folds)
+    if folds.shape != given.shape:
+        raise BadInput(f"folds must name a model for each of {len(given)} items, got shape {folds.shape}")
+    sign, nearest = np.empty(len(given)), np.empty(len(given), np.int64)
+    for fold in np.unique(folds):
+        here = folds == fold
+        sign[here], nearest[here] = _one_geometry(features[here], given[here], classes)
+    return sign, nearest
+
+
+def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+    statistics, centre = robust_statistics(features, given, classes, method="trimmed").centred()
+    cosines = np.empty((len(given), classes))
+    for start in range(0, len(given), 8192):
+        block = features[start : start + 8192].astype(np.float64) - centre
+        lengths = np.linalg.norm(block, axis=1, keepdims=True)
+        cosines[start : start + 8192] = (block @ statistics.directions.T) / np.where(lengths > 0, lengths, 1.0)
+    cosines[:, ~statistics.present] = -1.0
+    return _against(cosines, given)
+
+
+def _dynamics(log: Any, given: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Margins, forgetting and late agreement, as one number by their normal scores; and the class seen most often."""
+    predictions = np.stack([step.argmax(axis=1) for step in log])
+    late = predictions[len(predictions) // 2 :]
+    agreement = (late == given).mean(axis=0)
+    parts = [-aum(log, given), forgetting_events(predictions, given), -agreement]
+    total = np.zeros(log.shape[1:])
+    for step in log:
+        total += step
+    return np.mean([normal_scores(part) for part in parts], axis=0), _against(total, given)[1]
+
+
+def _suggested(given: Any, nearest: dict[str, Any], share: NoiseShare | None) -> npt.NDArray[np.int64]:
+    if share is not None:
+        return np.asarray(share.posterior.argmax(axis=1), np.int64)
+    votes = np.stack([*nearest.values()])
+    agreed = (votes == votes[0]).all(axis=0)
+    return np.asarray(np.where(agreed, votes[0], given), np.int64)
+
+
+def _reasons(given: Any, signs: dict[str, Floats], nearest: dict[str, Any], logits: Any, log: Any) -> tuple[str, ...]:
+    """The sign that speaks loudest against each label, in words."""
+    names = list(signs)
+    loudest = np.stack([normal_scores(sign) for sign in signs.values()]).argmax(axis=0)
+    late = None
+    if log is not None:
+        half = [step.argmax(axis=1) == given for step in to_numpy(log)[len(log) // 2 :]]
+        late = np.sum(half, axis=0), len(half)
+    probs = np.exp(_log_softmax(to_numpy(logits))) if logits is not None else None
+    words = []
+    for at, place in enumerate(loudest):
+        name, other = names[place], nearest[names[place]][at]
+        if name == "confidence" and probs is not None:
+            words.append(
+                f"out of sample class {other} has {probs[at, other]:.0%}, the label {probs[at, given[at]]:.0%}"
+            )
+        elif name == "geometry":
+            far = signs[name][at]
+            words.append(
+                f"{'nearer' if far > 0 else 'almost as near'} to the mean of class {other} ({far:+.2f} in cosine)"
+            )
+        else:
+            assert late is not None  # noqa: S101 (dynamics come from a log)
+            words.append(
+                f"{late[0][at]} of {late[1]} late checkpoints agree with the label; class {other} is seen more"
+            )
+    return tuple(words)
+
+
+def _labels(labels: Any, logits: Any, log: Any, classes: int | None) -> tuple[npt.NDArray[np.int64], int]:
+    given = to_numpy(labels) if labels is not None else np.zeros(0)
+    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
+        raise BadInput(f"labels must be one class number an item, got {given.dtype} of shape {given.shape}")
+    outputs = logits if logits is not None else log
+    count = classes or (int(outputs.shape[-1]) if outputs is not None else int(given.max()) + 1)
+    if given.min() < 0 or given.max() >= count:
+        raise BadInput(
+            f"labels must lie in 0..{count - 1}, got {given.min()}..{given.max()}; leave unlabelled items out"
+        )
+    if len(np.unique(given)) < 2:
+        raise BadInput(f"all labels are class {given[0]}: an audit compares classes and needs at least two")
+    return given.astype(np.int64), count
+
+
+def _array(name: str, given: Any, dimensions: int, items: int) -> Any:
+    array = to_numpy(given)
+    if array.ndim != dimensions or array.shape[-2] != items:
+        shape = {2: f"({items}, ...)", 3: f"(checkpoints, {items}, classes)"}[dimensions]
+        raise BadInput(f"{name} must have shape {shape} for {items} labels, got {array.shape}")
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))
+        raise NotFinite(f"{name}: {len(bad)} values are NaN or infinite, the first at {bad[0].tolist()}")
+    return array
+
+
+def _log_softmax(logits: Any) -> Floats:
+    wide = logits.astype(np.float64)
+    wide = wide - wide.max(axis=1, keepdims=True)
+    return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)), np.float64)

@@ -1,0 +1,125 @@
+"""Audit the labels of a run: cross-fit networks on them, judge, and say what was found.
+
+Where the experiment knows the truth (a study), how well the audit did is said too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncalr.data.dataset import load
+from ncalr.data.files import write_whole
+from ncalr.data.pool import positions_of
+from ncalr.errors import BadInput, unknown
+from ncalr.evaluate.audit import Audit, audit
+from ncalr.evaluate.crossfit import crossfit
+from ncalr.evaluate.ood_metrics import aupr_out, auroc
+from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.loop.state import replay
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """An audit of a run, as plain data."""
+
+    summary: dict[str, Any]
+    rows: list[dict[str, Any]]
+    words: list[str] = field(default_factory=list)
+
+
+def audit_run(
+    folder: Path | str,
+    *,
+    strategy: str = "",
+    seed: int | None = None,
+    folds: int = 3,
+    recipe: str = "",
+    root: Path | str | None = None,
+    device: Any = None,
+    learner: Any = None,
+) -> AuditReport:
+    """The labels that a run has so far, judged by networks that were not shown them."""
+    experiment = read_experiment(folder)
+    dataset = load(experiment.dataset, root)
+    run = _chosen(read_runs(folder), strategy, seed)
+    labels = replay(run.lines).labels
+    if not labels:
+        raise BadInput(f"{folder}: the run of {run.strategy} with seed {run.seed} has no labels yet")
+    ids, given = np.array(list(labels)), np.array(list(labels.values()), np.int64)
+    if learner is None:
+        learner = _learner(experiment.network, recipe or experiment.recipe, not recipe, device)
+    fitted = crossfit(learner, dataset.pool, ids, given, len(dataset.classes), folds=folds, seed=run.seed)
+    found = audit(fitted.features, fitted.logits, given, fitted.log, classes=len(dataset.classes), folds=fitted.folds)
+    truth = dataset.labels[positions_of(dataset.pool, ids)]
+    summary = {"strategy": run.strategy, "seed": run.seed, "labels": len(ids), **_shares(found, dataset.classes)}
+    wrong = given != truth
+    if wrong.any() and not wrong.all():
+        summary["known"] = {
+            "wrong": float(wrong.mean()),
+            "auroc": auroc(-found.doubt[~wrong], -found.doubt[wrong]),
+            "average precision": aupr_out(-found.doubt[~wrong], -found.doubt[wrong]),
+        }
+    return AuditReport(summary, found.rows(None, ids, dataset.classes), _words(summary))
+
+
+def write_csv(path: Path | str, rows: list[dict[str, Any]]) -> None:
+    """The whole list."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(Path(path), text.getvalue().encode())
+
+
+def _chosen(runs: list[Run], strategy: str, seed: int | None) -> Run:
+    names = list(dict.fromkeys(run.strategy for run in runs))
+    if strategy and strategy not in names:
+        raise unknown("strategy in this experiment", strategy, names)
+    found = [run for run in runs if run.strategy == (strategy or names[0]) and seed in (None, run.seed)]
+    if not found:
+        raise BadInput(f"no run with seed {seed}; there are {sorted({run.seed for run in runs})}")
+    return found[0]
+
+
+def _learner(network: str, named: str, tolerant: bool, device: Any) -> Any:
+    """A learner for the folds: the run's recipe, with a loss that does not learn wrong labels by heart."""
+    from ncalr.learn import TorchLearner
+    from ncalr.learn.recipes import recipe
+
+    chosen = recipe(named)
+    if tolerant and chosen.loss == "cross_entropy" and not chosen.mixup:
+        chosen = replace(chosen, loss="elr")
+    return TorchLearner(network, chosen, device=device, progress=False, together=6)
+
+
+def _shares(found: Audit, classes: list[str]) -> dict[str, Any]:
+    share = found.share
+    assert share is not None  # noqa: S101 (cross-fitting gives logits)
+    by_class = {
+        name: [None if np.isnan(value) else float(value) for value in values]
+        for name, *values in zip(classes, share.by_class, share.low_by_class, share.high_by_class, strict=True)
+    }
+    return {"wrong": share.share, "low": share.low, "high": share.high, "by class": by_class}
+
+
+def _words(summary: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{summary['strategy']}, seed {summary['seed']}: {summary['labels']:,} labels, of which an estimated "
+        f"{summary['wrong']:.1%} are wrong ({summary['low']:.1%} to {summary['high']:.1%})"
+    ]
+    known = [(name, values) for name, values in summary["by class"].items() if values[0] is not None]
+    worst = sorted(known, key=lambda pair: -pair[1][0])[:3]
+    lines.append("most doubtful classes: " + ", ".join(f"{name} {values[0]:.0%}" for name, values in worst))
+    if "known" in summary:
+        known_ = summary["known"]
+        lines.append(
+            f"the truth is known here: {known_['wrong']:.1%} are wrong; the list has an AUROC of {known_['auroc']:.3f} "
+            f"and an average precision of {known_['average precision']:.3f}"
+        )
+    return lines

@@ -1,0 +1,97 @@
+"""Evaluate the runs of an experiment, and keep what was found beside their journals.
+
+Each run's folder gets `evaluations.jsonl`, one line a task and round; what is there already, with the same wishes, is
+not computed again, so an evaluation that was killed goes on. The report shows the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncalr.data.dataset import load
+from ncalr.errors import BadInput, unknown
+from ncalr.evaluate.subjects import Subject, subjects
+from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
+from ncalr.lab.evaluations import EVALUATIONS, read_evaluations
+from ncalr.lab.runner import Run, read_experiment, read_runs
+
+Line = dict[str, Any]
+
+
+def evaluate(
+    folder: Path | str,
+    tasks: Sequence[str] = ("collapse", "separation", "calibration"),
+    *,
+    rounds: str = "last",
+    wishes: Wishes | None = None,
+    retrain: bool = False,
+    device: Any = None,
+    learner: Any = None,
+    say: Callable[[str], Any] | None = None,
+) -> list[Line]:
+    """Run tasks over the models of an experiment; all lines that are there now, the new ones last."""
+    wishes = wishes or Wishes()
+    for task in tasks:
+        if task not in TASKS:
+            raise unknown("task", task, TASKS)
+    if not tasks:
+        raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
+    experiment = read_experiment(folder)
+    dataset = load(experiment.dataset, wishes.root)
+    runs = [run for run in read_runs(folder) if _wanting(run, tasks, rounds, wishes)]
+    if learner is None:
+        from ncalr.learn import TorchLearner
+
+        learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    for subject in subjects(experiment, runs, dataset, learner, rounds=rounds, retrain=retrain) if runs else ():
+        for task in tasks:
+            if _found(subject.run, subject.round, task, wishes):
+                continue
+            line = _line(subject, task, wishes, TASKS[task](subject, wishes))
+            _append(subject.run, line)
+            if say is not None:
+                say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
+    return [line for run in read_runs(folder) for line in read_evaluations(run)]
+
+
+def _wanting(run: Run, tasks: Sequence[str], rounds: str, wishes: Wishes) -> bool:
+    numbers = [number for number, line in enumerate(run.lines) if "accuracy" in line]
+    wanted = numbers[-1:] if rounds == "last" else numbers
+    return not wanted or any(not _found(run, number, task, wishes) for number in wanted for task in tasks)
+
+
+def _found(run: Run, number: int, task: str, wishes: Wishes) -> bool:
+    return any(
+        line["task"] == task and line["round"] == number and line["wishes"] == wishes.as_dict()
+        for line in read_evaluations(run)
+    )
+
+
+def _line(subject: Subject, task: str, wishes: Wishes, found: Evaluation) -> Line:
+    return {
+        "task": task,
+        "round": subject.round,
+        "labelled": len(subject.ids),
+        "accuracy": subject.accuracy,
+        "values": found.values,
+        "shown": list(found.shown),
+        "notes": [*subject.notes, *found.notes],
+        **found.more,
+        "wishes": wishes.as_dict(),
+    }
+
+
+def _append(run: Run, line: Line) -> None:
+    """One line more; what a killed evaluation left of its last line is dropped."""
+    path = run.journal.folder / EVALUATIONS
+    with path.open("ab+") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(line).encode() + b"\n")
+
+
+def _brief(line: Line) -> str:
+    return f"{line['task']} " + ", ".join(f"{name} {line['values'][name]:.4g}" for name in line["shown"][:4])

@@ -1,0 +1,123 @@
+"""Items from elsewhere, as a pool of the shape a model takes: for OOD sets and probes.
+
+    novel                  the classes that a dataset like `digits(known=8)` holds out
+    svhn10k(size=32)       ROOT/svhn10k with {test,val,train}_images.npy, or any dataset that ncalr knows
+    folder:PATH(size=32)   class folders
+    images.npy             an array of images, uint8
+
+Images of another size are an error unless `size=` says what to make of them: they are then resized (Pillow, by area).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncalr.acquire.spec import parse
+from ncalr.data.dataset import Dataset, data_root, load
+from ncalr.data.pool import ArrayPool, Pool
+from ncalr.errors import BadInput, MissingExtra
+
+NOVEL = "novel"
+SPLITS = ("test", "val", "train")
+
+
+class Strangers(NamedTuple):
+    """Items, and where they are known their classes."""
+
+    pool: Pool
+    labels: Any  # or None
+    classes: list[str]
+
+
+def strangers(name: str, dataset: Dataset, root: Path | str | None = None) -> Strangers:
+    """The items called `name`, in the shape of the dataset's."""
+    found, size = _find(name, dataset, root)
+    if size is not None and tuple(found.pool.shape[:2]) != (size, size):
+        found = found._replace(pool=ArrayPool(resized(found.pool.read(slice(None)), size)))
+    if tuple(found.pool.shape) != tuple(dataset.pool.shape):
+        raise BadInput(
+            f"{name!r} has items of shape {tuple(found.pool.shape)}, the model takes {tuple(dataset.pool.shape)}; "
+            f"write {name.partition('(')[0]}(size={dataset.pool.shape[0]}) to have images resized"
+        )
+    return found
+
+
+def resized(images: Any, size: int) -> Any:
+    """Images (n, h, w, c) of uint8 as (n, size, size, c)."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("resizing images needs Pillow; install it with: pip install 'ncalr[images]'") from None
+    if images.ndim != 4 or images.dtype != np.uint8:
+        raise BadInput(
+            f"only images (n, height, width, channels) of uint8 can be resized, got {images.dtype} {images.shape}"
+        )
+    made = np.empty((len(images), size, size, images.shape[3]), np.uint8)
+    way = Image.Resampling.BOX if size < images.shape[1] else Image.Resampling.BICUBIC
+    for at, image in enumerate(images):
+        flat = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        made[at] = np.asarray(flat.resize((size, size), way)).reshape(size, size, -1)
+    return made
+
+
+def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strangers, int | None]:
+    if name == NOVEL:
+        return _novel(dataset), None
+    if name.startswith("folder:"):
+        found = load(name, root)
+        return Strangers(found.test, found.test_labels, found.classes), None
+    path, size = _sized(name)
+    if path.endswith(".npy"):
+        return Strangers(ArrayPool(_array(Path(path))), None, []), size
+    folder = data_root(root) / path
+    for split in SPLITS:
+        if (folder / f"{split}_images.npy").exists():
+            return _arrays(folder, split), size
+    found = load(name, root)
+    return Strangers(found.test, found.test_labels, found.classes), None
+
+
+def _novel(dataset: Dataset) -> Strangers:
+    if dataset.apart is None or dataset.apart.test is None:
+        raise BadInput(
+            f"{dataset.name} holds no classes out; run on a dataset with known classes, for instance digits(known=8)"
+        )
+    return Strangers(dataset.apart.test, None, [])
+
+
+def _sized(name: str) -> tuple[str, int | None]:
+    """The name without its brackets, and the size in them."""
+    plain, bracket, _ = name.partition("(")
+    if not bracket:
+        return name, None
+    options = parse("options" + name[len(plain) :]).options
+    if set(options) - {"size"}:
+        return name, None
+    return plain, int(options["size"])
+
+
+def _arrays(folder: Path, split: str) -> Strangers:
+    import json
+
+    labels = folder / f"{split}_labels.npy"
+    names = folder / "classes.json"
+    return Strangers(
+        ArrayPool(_array(folder / f"{split}_images.npy")),
+        np.load(labels) if labels.exists() else None,
+        [str(one) for one in json.loads(names.read_text())] if names.exists() else [],
+    )
+
+
+def _array(path: Path) -> Any:
+    try:
+        items = np.load(path, mmap_mode="r")
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"cannot read {path} ({error}); expected an array of images, (n, height, width, channels)"
+        ) from None
+    if not len(items):
+        raise BadInput(f"{path} is empty: an OOD set needs at least one item")
+    return items[..., None] if items.ndim == 3 else items

@@ -1,0 +1,226 @@
+"""What can be asked of a model beyond its accuracy: one function a task, each a thin coat over a pure one.
+
+A task takes a `Subject` and the `Wishes` of whoever asks, and gives an `Evaluation`: numbers by name, plain data. The
+names of the numbers a person wants to see first stand in `shown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncalr.data.dataset import load
+from ncalr.data.pool import positions_of
+from ncalr.errors import BadInput
+from ncalr.evaluate.strangers import NOVEL, strangers
+from ncalr.evaluate.subjects import Subject
+from ncalr.geometry import ClassStatistics, class_distances, cma, measure_collapse, separation_of
+
+GROUPS = ("near", "far")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the tasks are to look at. Plain data but for the root: it is stored with the results."""
+
+    ood: tuple[str, ...] = ()  # OOD sets, "near:cifar100" or "far:svhn10k(size=32)"; the held-out classes if none
+    scores: tuple[str, ...] = ()  # OOD scores; all if none
+    probes: tuple[str, ...] = ()  # datasets to probe the frozen features on
+    network: str = ""  # another network, for the transfer
+    inits: int = 10  # initialisations of the discovery's k-means
+    variant: str = "B"  # of the discovery: A, or B
+    seed: int = 0
+    root: Path | str | None = field(default=None, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items() if name != "root"}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a task found."""
+
+    values: dict[str, float]
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)  # what is not a number: a histogram
+
+
+def collapse(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001 (a task takes both)
+    """NC1 to NC4 and CMA on the labelled set, in float64."""
+    seen = subject.labelled
+    weights = subject.head[0] if subject.head else None
+    found = measure_collapse(
+        seen.features, seen.labels, _classes(subject), weights=weights, predictions=seen.logits.argmax(axis=1)
+    )
+    values = {name: float(value) for name, value in asdict(found).items() if name not in ("items", "classes")}
+    return Evaluation(values, ("nc1", "nc2_equinorm", "nc2_equiangular", "nc3", "nc4", "cma"))
+
+
+def separation(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
+    """Distances between class means (raw, and over the mean length of the features), cosines, centred and not."""
+    seen = subject.labelled
+    statistics = ClassStatistics.from_labelled(seen.features, seen.labels, _classes(subject))
+    distances = class_distances(statistics)
+    if not len(distances):
+        raise BadInput("the separation of class means needs labels of at least two classes")
+    length = float(np.linalg.norm(seen.features.astype(np.float64), axis=1).mean())
+    centred, _ = statistics.centred()
+    values = {
+        "distance": float(distances.mean()),
+        "nearest distance": float(distances.min()),
+        "distance over feature norm": float(distances.mean() / length),
+        "nearest distance over feature norm": float(distances.min() / length),
+        "cosine (CMA)": cma(statistics),
+        "cosine, centred": cma(centred),
+    }
+    shown = ("distance", "distance over feature norm", "nearest distance over feature norm", "cosine (CMA)")
+    return Evaluation(values, (*shown, "cosine, centred"), more={"histogram": separation_of(statistics)})
+
+
+def calibration(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
+    """ECE, NLL, Brier score and accuracy against coverage, on the test set."""
+    from ncalr.evaluate.calibration import calibration as measure
+    from ncalr.evaluate.calibration import probabilities
+
+    values = measure(probabilities(subject.tested.logits), subject.tested.labels)
+    return Evaluation(values, ("ece", "nll", "brier", "aurc"))
+
+
+def tail(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
+    """Accuracy in the head, middle and tail of the pool's classes, and how much of each was picked."""
+    from ncalr.evaluate.tail import tail_accuracy, tail_picks
+
+    counts = np.bincount(subject.dataset.labels, minlength=_classes(subject))
+    truth = subject.dataset.labels[positions_of(subject.dataset.pool, subject.ids)]
+    accuracies = tail_accuracy(subject.tested.logits.argmax(axis=1), subject.tested.labels, counts)
+    values = {f"accuracy, {name}": value for name, value in accuracies.items()}
+    values |= {f"picked over expected, {name}": value for name, value in tail_picks(truth, counts).items()}
+    return Evaluation(values, tuple(values))
+
+
+def ood(subject: Subject, wishes: Wishes) -> Evaluation:
+    """OOD detection by scores fitted on the labelled set; near, far and other sets, classes that overlap removed."""
+    from ncalr.evaluate.ood import MEAN, detect, fit
+    from ncalr.evaluate.ood_overlap import without_overlap
+
+    groups: dict[str, dict[str, Any]] = {}
+    notes = []
+    for wish in wishes.ood or (NOVEL,):
+        group, name = _grouped(wish)
+        found = strangers(name, subject.dataset, wishes.root)
+        ids = None
+        if found.labels is not None and found.classes:
+            disjoint = without_overlap(found.labels, found.classes, subject.dataset.classes)
+            notes += [f"{name}: {disjoint.note}"] if disjoint.note else []
+            if not disjoint.keep.any():
+                raise BadInput(f"every class of {name} is trained on; nothing is left as an OOD set")
+            ids = found.pool.ids[disjoint.keep]
+        groups.setdefault(group, {})[name] = subject.outputs(found.pool, ids)
+    seen = subject.labelled
+    weight, bias = subject.head or (None, None)
+    detectors = fit(
+        seen.features, seen.labels, weight=weight, bias=bias, classes=_classes(subject), scores=wishes.scores or None
+    )
+    result = detect(detectors, (subject.tested.features, subject.tested.logits), groups)
+    values = {
+        f"{row['score']}, {row['group'] if row['set'] == MEAN else row['set']}, {measure}": row[measure]
+        for row in result.rows
+        for measure in ("auroc", "aupr_in", "aupr_out", "fpr95_ood_pos", "fpr95_id_pos")
+    }
+    shown = [f"{row['score']}, {row['group']}, auroc" for row in result.rows if row["set"] == MEAN]
+    return Evaluation(values, tuple(shown), (*notes, *result.notes))
+
+
+def probe(subject: Subject, wishes: Wishes) -> Evaluation:
+    """Linear probes on the frozen features, over the datasets that were named."""
+    from ncalr.evaluate.probe import probe as fit_probe
+
+    if not wishes.probes:
+        raise BadInput("a probe needs datasets: --probe cifar100,flowers102(size=32)")
+    values: dict[str, float] = {}
+    notes: list[str] = []
+    for name in wishes.probes:
+        found = load(name, wishes.root)
+        train, _ = subject.outputs(found.pool)
+        test, _ = subject.outputs(found.test)
+        result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed)
+        values |= {f"{name}, top1": result.top1, f"{name}, mean per class": result.mean_per_class}
+        notes += [f"{name}: C = {result.C:g}" + (" (at the edge of the grid)" if result.at_edge else "")]
+    values["mean of top1"] = float(np.mean([values[f"{name}, top1"] for name in wishes.probes]))
+    return Evaluation(values, tuple(name for name in values if "top1" in name), tuple(notes))
+
+
+def discovery(subject: Subject, wishes: Wishes) -> Evaluation:
+    """Generalized category discovery: known classes with labels, the others to be found among what is unlabelled."""
+    from ncalr.evaluate.discovery import discover
+
+    apart = subject.dataset.apart
+    if apart is None or apart.pool is None or not apart.classes:
+        raise BadInput(
+            f"{subject.dataset.name} holds no classes out; discovery needs a run on known classes, for instance "
+            "cifar100(known=60, share=0.5)"
+        )
+    known = _classes(subject)
+    features, _ = subject.outputs(apart.pool)
+    if wishes.variant == "A":
+        labelled, labels = subject.labelled.features, subject.labels
+    elif wishes.variant == "B":
+        labelled, labels = subject.outputs(subject.dataset.pool)[0], subject.dataset.labels
+    else:
+        raise BadInput(
+            f"variant must be A (labelled: what the run asked for) or B (the whole pool), got {wishes.variant!r}"
+        )
+    found = discover(
+        labelled, labels, features, apart.labels, known=known, classes=known + len(apart.classes),
+        variant=wishes.variant, inits=wishes.inits, seed=wishes.seed,
+    )  # fmt: skip
+    values = {"all": found.all, "old": found.old, "new": found.new}
+    return Evaluation(values, ("all", "old", "new"), (found.protocol, f"{wishes.inits} initialisations"))
+
+
+def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
+    """Another network trained on the same labels, tested on the same items."""
+    from ncalr.learn import Job, TorchLearner
+
+    if not wishes.network:
+        raise BadInput("a transfer needs another network: --network wide_resnet, or any that `ncalr run` takes")
+    own = subject.learner
+    learner = TorchLearner(
+        wishes.network, subject.experiment.recipe, device=getattr(own, "device", None), progress=False
+    )
+    job = Job(
+        subject.dataset.pool, subject.ids, subject.labels, _classes(subject),
+        seed=subject.run.seed, round=subject.round, watch=[],
+    )  # fmt: skip
+    predicted = np.asarray(learner.fit(job).predict(subject.dataset.test)).argmax(axis=1)
+    accuracy = float((predicted == subject.dataset.test_labels).mean())
+    values = {f"accuracy of {wishes.network}": accuracy, "its own accuracy": subject.accuracy}
+    return Evaluation(values, tuple(values))
+
+
+TASKS: dict[str, Callable[[Subject, Wishes], Evaluation]] = {
+    "collapse": collapse,
+    "separation": separation,
+    "calibration": calibration,
+    "tail": tail,
+    "ood": ood,
+    "probe": probe,
+    "discovery": discovery,
+    "transfer": transfer,
+}
+"""Every task by name."""
+
+
+def _classes(subject: Subject) -> int:
+    return len(subject.dataset.classes)
+
+
+def _grouped(wish: str) -> tuple[str, str]:
+    group, colon, name = wish.partition(":")
+    return (group, name) if colon and group in GROUPS else ("other", wish)

@@ -1,0 +1,211 @@
+"""Audits: planted wrong labels are found, the share is covered, cross-fitting never shows a network its own items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import SGDClassifier
+
+import ncalr
+from ncalr.data import ArrayPool
+from ncalr.errors import BadInput, NotFinite
+from ncalr.evaluate.audit import audit, normal_scores
+from ncalr.evaluate.crossfit import crossfit, cut
+from ncalr.evaluate.noise_share import noise_share
+from ncalr.evaluate.ood_metrics import auroc
+from ncalr.learn import SklearnLearner
+
+
+def world(seed=0, n=900, classes=5, wrong=0.25, sharp=1.7):
+    """Gaussian classes, their exact posterior made too certain, and labels of which a share is wrong."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, 6)) * 1.6
+    truth = rng.integers(0, classes, n)
+    features = centres[truth] + rng.normal(size=(n, 6))
+    logits = -0.5 * sharp * ((features[:, None] - centres) ** 2).sum(2)
+    labels = truth.copy()
+    bad = rng.random(n) < wrong
+    labels[bad] = (truth[bad] + rng.integers(1, classes, bad.sum())) % classes
+    return features, logits, labels, truth
+
+
+def log_of(logits, labels, steps=8, seed=0):
+    """A training that first learns what is regular and at the end leans towards the labels."""
+    rng = np.random.default_rng(seed)
+    own = np.eye(logits.shape[1])[labels]
+    return np.stack([logits * 0.5 + rng.normal(size=logits.shape) + 1.5 * own * t / steps for t in range(steps)])
+
+
+@pytest.mark.parametrize("given", [("features",), ("logits",), ("log",), ("features", "logits", "log")])
+def test_planted_wrong_labels_come_first(given):
+    features, logits, labels, truth = world()
+    arrays = {"features": features, "logits": logits, "log": log_of(logits, labels)}
+    found = audit(labels=labels, classes=5, draws=0, **{name: arrays[name] for name in given})
+    bad = labels != truth
+    assert auroc(-found.doubt[~bad], -found.doubt[bad]) > 0.9
+    assert set(found.signs) == {{"features": "geometry", "logits": "confidence", "log": "dynamics"}[n] for n in given}
+    top = found.order[:100]
+    assert bad[top].mean() > 0.9
+    assert (found.suggested[top] == truth[top]).mean() > 0.8
+
+
+def test_the_signs_together_are_no_worse_than_each():
+    features, logits, labels, truth = world(3, n=1500)
+    bad = labels != truth
+    found = audit(
+        features, logits + np.random.default_rng(1).normal(size=logits.shape) * 3, labels, log_of(logits, labels)
+    )
+    alone = [auroc(-sign[~bad], -sign[bad]) for sign in found.signs.values()]
+    assert auroc(-found.doubt[~bad], -found.doubt[bad]) > np.mean(alone)
+
+
+def test_rows_are_plain_and_carry_reasons():
+    features, logits, labels, _ = world(n=200)
+    found = ncalr.audit(features, logits, labels, log_of(logits, labels), draws=20)
+    rows = found.rows(200, ids=np.arange(1000, 1200), names=list("abcde"))
+    assert [row["rank"] for row in rows[:3]] == [1, 2, 3]
+    assert rows[0]["doubt"] >= rows[1]["doubt"]
+    assert rows[0]["label"] in "abcde"
+    assert rows[0]["id"] >= 1000
+    words = " ".join(row["reason"] for row in rows)
+    assert "out of sample class" in words
+    assert "in cosine" in words
+    assert "late checkpoints agree" in words
+    assert found.rows(2)[0]["id"] == int(found.order[0])
+
+
+def test_features_of_several_networks_are_compared_inside_their_folds():
+    features, _, labels, truth = world()
+    folds = np.arange(len(labels)) % 3
+    turned = features.copy()
+    turned[folds == 1] = -turned[folds == 1][:, ::-1] * 5
+    turned[folds == 2] += 100
+    bad = labels != truth
+    apart = audit(turned, labels=labels, folds=folds).doubt
+    mixed = audit(turned, labels=labels).doubt
+    assert auroc(-apart[~bad], -apart[bad]) > 0.9 > auroc(-mixed[~bad], -mixed[bad])
+    with pytest.raises(BadInput, match="folds must name"):
+        audit(features, labels=labels, folds=folds[:5])
+
+
+def test_without_logits_a_suggestion_needs_the_signs_to_agree():
+    features, logits, labels, _ = world()
+    found = audit(features, labels=labels, log=log_of(logits, labels), classes=5)
+    assert found.share is None
+    assert found.rows(1)[0]["wrong"] is None
+    changed = found.suggested != labels
+    assert 0 < changed.sum() < len(labels)
+
+
+def test_all_labels_of_a_class_wrong():
+    features, logits, labels, truth = world()
+    labels = truth.copy()
+    labels[truth == 2] = 3
+    found = audit(features, logits, labels, classes=5, draws=20)
+    assert np.isnan(found.share.by_class[2])
+    assert found.share.by_class[3] > 0.3
+    assert (found.suggested[truth == 2] == 2).mean() > 0.5
+
+
+def test_the_share_of_wrong_labels_is_covered_at_the_stated_rate():
+    inside = 0
+    for seed in range(24):
+        _, logits, labels, truth = world(seed, n=700, wrong=0.05 + 0.02 * (seed % 12))
+        found = noise_share(logits, labels, draws=40, confidence=0.9, seed=seed)
+        inside += found.low <= (labels != truth).mean() <= found.high
+    assert inside >= 18  # 90 % of 24 is 21.6; fewer than 18 has a chance below 1 %
+
+
+def test_class_by_class_and_the_confusion_behind_it():
+    rng = np.random.default_rng(0)
+    _, logits, _, truth = world(2, n=6000, sharp=1.0)
+    labels = truth.copy()
+    labels[(truth == 0) & (rng.random(6000) < 0.4)] = 1  # only class 0 is mistaken, and always for class 1
+    found = noise_share(logits, labels, draws=0)
+    assert found.model == "full"
+    assert found.confusion[0, 1] == pytest.approx(0.4, abs=0.06)
+    assert found.by_class[1] == pytest.approx((truth[labels == 1] != 1).mean(), abs=0.05)
+    assert found.by_class[2:].max() < 0.05
+    assert np.isnan(found.low)
+
+
+def test_few_labels_a_class_get_one_accuracy_each():
+    _, logits, labels, truth = world(1, n=120)
+    found = noise_share(logits, labels, draws=10)
+    assert found.model == "one_coin"
+    assert found.confusion.sum(axis=1) == pytest.approx(np.ones(5))
+    assert found.share == pytest.approx((labels != truth).mean(), abs=0.12)
+    with pytest.raises(BadInput, match="model must be"):
+        noise_share(logits, labels, model="two_coins")
+
+
+def test_normal_scores_share_ties():
+    assert normal_scores([1.0, 1.0, 5.0])[0] == normal_scores([1.0, 1.0, 5.0])[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": None}, "one class number an item"),
+        ({"labels": np.array([0.5, 1.0])}, "one class number an item"),
+        ({"labels": np.zeros(900, int)}, "needs at least two"),
+        ({"labels": np.full(900, 9)}, r"must lie in 0..4"),
+        ({"features": np.zeros((3, 2))}, r"features must have shape \(900, ...\)"),
+        ({"log": np.zeros((2, 3, 5))}, r"log must have shape \(checkpoints, 900, classes\)"),
+        ({"features": None, "logits": None}, "nothing to judge labels by"),
+    ],
+)
+def test_bad_input(change, words):
+    features, logits, labels, _ = world()
+    arguments = {"features": features, "logits": logits, "labels": labels, "draws": 0}
+    with pytest.raises(BadInput, match=words):
+        audit(**{**arguments, **change})
+
+
+def test_nan_is_named_and_a_short_log_is_said():
+    features, logits, labels, _ = world()
+    features[7, 2] = np.nan
+    with pytest.raises(NotFinite, match=r"1 values are NaN or infinite, the first at \[7, 2\]"):
+        audit(features, labels=labels)
+    assert "short" in audit(labels=labels, log=log_of(logits, labels, 3)).notes[0]
+
+
+class Watching(SklearnLearner):
+    """Knows what it was shown and what it was asked about."""
+
+    def fit(self, job):
+        assert not set(np.asarray(job.ids).tolist()) & set(np.asarray(job.watch).tolist())
+        self.jobs = [*getattr(self, "jobs", []), job]
+        return super().fit(job)
+
+
+def test_cross_fitting_judges_every_label_by_a_model_that_did_not_see_it():
+    features, _, labels, truth = world(n=300)
+    pool = ArrayPool(features.astype(np.float32), ids=np.arange(500, 800))
+    learner = Watching(SGDClassifier(loss="log_loss", alpha=0.01), epochs=10, checkpoints=4)
+    ids = pool.ids[::2]
+    found = crossfit(learner, pool, ids, labels[::2], 5, folds=3)
+    assert found.logits.shape == (150, 5)
+    assert found.log.shape[1:] == (150, 5)
+    assert sorted(np.concatenate([job.watch for job in learner.jobs]).tolist()) == ids.tolist()
+    assert np.exp(found.logits).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-3)
+    accuracy = (found.logits.argmax(1) == truth[::2]).mean()
+    assert accuracy > 0.6
+
+
+def test_folds_spread_every_class_and_do_not_depend_on_the_order():
+    labels = np.repeat([0, 1, 2], [30, 9, 6])
+    fold = cut(labels, 3, seed=1, ids=np.arange(45))
+    for kind in range(3):
+        counts = np.bincount(fold[labels == kind], minlength=3)
+        assert counts.max() - counts.min() <= 1
+    order = np.random.default_rng(0).permutation(45)
+    assert (cut(labels[order], 3, seed=1, ids=order) == fold[order]).all()
+    with pytest.raises(BadInput, match="folds must lie in"):
+        cut(labels, 1)
+
+
+def test_too_few_labels_for_the_folds():
+    pool = ArrayPool(np.zeros((4, 2), np.float32))
+    with pytest.raises(BadInput, match="too few"):
+        crossfit(SklearnLearner(SGDClassifier(loss="log_loss")), pool, [0, 1], [0, 1], 2, folds=2)

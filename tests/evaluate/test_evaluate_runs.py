@@ -1,0 +1,231 @@
+"""From a finished run to evaluations in its report: digits, with two classes held out."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ncalr.cli.app import app
+from ncalr.data import load
+from ncalr.errors import BadInput, UnknownName
+from ncalr.evaluate.driver import evaluate
+from ncalr.evaluate.strangers import resized, strangers
+from ncalr.evaluate.subjects import subjects
+from ncalr.evaluate.tasks import TASKS, Wishes
+from ncalr.lab.evaluations import EVALUATIONS, evaluation_tables, read_evaluations
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.report import write_report
+from ncalr.lab.runner import read_experiment, read_runs
+from ncalr.lab.session import carry_out
+from ncalr.learn import TorchLearner
+
+RECIPE = "digits(epochs=5, checkpoints=2)"
+EXPERIMENT = Experiment("digits(known=8, share=0.5)", ("ncal", "random"), 2, 30, 20, 50, "resnet8", RECIPE, keep="all")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("experiment")
+    carry_out(EXPERIMENT, out, device="cpu", live=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def unkept(folder, tmp_path_factory):
+    """The same experiment, whose models were not kept."""
+    import shutil
+
+    out = tmp_path_factory.mktemp("unkept") / "experiment"
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns("models", EVALUATIONS))
+    return out
+
+
+def learner():
+    return TorchLearner("resnet8", RECIPE, device="cpu", progress=False)
+
+
+def test_every_round_keeps_its_model_and_it_is_the_one_of_the_journal(folder):
+    runs = read_runs(folder)
+    dataset = load(EXPERIMENT.dataset)
+    found = list(subjects(EXPERIMENT, runs, dataset, learner(), rounds="all"))
+    assert [(s.run.strategy, s.run.seed, s.round) for s in found[:3]] == [
+        ("ncal", 0, 1),
+        ("ncal", 0, 2),
+        ("random", 0, 1),
+    ]
+    for subject in found:
+        accuracy = (subject.tested.logits.argmax(1) == dataset.test_labels).mean()
+        assert accuracy == subject.accuracy
+        assert len(subject.labelled.features) == len(subject.ids) == (30, 50)[subject.round - 1]
+        weight, bias = subject.head
+        assert subject.tested.features @ weight.T + bias == pytest.approx(subject.tested.logits, abs=1e-3)
+
+
+def test_a_model_that_was_not_kept_is_trained_again_and_is_the_same(folder, unkept):
+    dataset = load(EXPERIMENT.dataset)
+    with pytest.raises(BadInput, match=r"4 of 4 models were not kept; run with --keep last"):
+        list(subjects(EXPERIMENT, read_runs(unkept), dataset, learner()))
+    again = next(subjects(EXPERIMENT, read_runs(unkept), dataset, learner(), retrain=True))
+    kept = next(subjects(EXPERIMENT, read_runs(folder), dataset, learner()))
+    assert again.notes == ()
+    assert again.tested.features == pytest.approx(kept.tested.features, abs=1e-5)
+
+
+def test_a_model_that_comes_out_otherwise_is_said_to(unkept):
+    run = read_runs(unkept)[0]
+    run.lines[-1]["accuracy"] = 0.123
+    subject = next(subjects(EXPERIMENT, [run], load(EXPERIMENT.dataset), learner(), retrain=True))
+    assert "the journal has 12.30 %" in subject.notes[0]
+
+
+def test_all_tasks_go_through_and_the_report_shows_them(folder):
+    tasks = ["collapse", "separation", "calibration", "tail", "ood", "discovery", "probe", "transfer"]
+    wishes = Wishes(
+        ood=("near:novel",),
+        scores=("energy", "knn(k=5)"),
+        probes=("digits",),
+        network="resnet8(stem=imagenet)",
+        inits=2,
+    )
+    lines = evaluate(folder, tasks, wishes=wishes, device="cpu")
+    assert len(lines) == 4 * len(tasks)
+    assert {line["task"] for line in lines} == set(TASKS)
+    for line in lines:
+        assert set(line["shown"]) <= set(line["values"])
+        assert all(np.isfinite(value) for value in line["values"].values()), line
+    ood = next(line for line in lines if line["task"] == "ood")
+    assert ood["values"]["energy, near, auroc"] == ood["values"]["energy, novel, auroc"]
+    assert 0.5 < ood["values"]["energy, novel, auroc"] <= 1
+    found = next(line["values"] for line in lines if line["task"] == "discovery")
+    assert min(found["old"], found["new"]) <= found["all"] <= max(found["old"], found["new"])
+    page = write_report(folder).read_text()
+    for title in ("Out-of-distribution detection", "Category discovery", "Calibration on the test set"):
+        assert f"<h2>{title}</h2>" in page
+    labels, values, _ = evaluation_tables(read_runs(folder))["ood"]
+    assert labels == 50
+    assert len(values["energy, near, auroc"]["ncal"]) == 2
+
+
+def test_what_was_found_is_not_computed_again(folder, monkeypatch):
+    evaluate(folder, ["calibration"], device="cpu")
+    before = [(run.journal.folder / EVALUATIONS).read_bytes() for run in read_runs(folder)]
+    monkeypatch.setitem(TASKS, "calibration", lambda *_: pytest.fail("computed again"))
+    evaluate(folder, ["calibration"], device="cpu")
+    assert [(run.journal.folder / EVALUATIONS).read_bytes() for run in read_runs(folder)] == before
+
+
+def test_a_torn_line_is_computed_again(folder):
+    evaluate(folder, ["collapse"], device="cpu")
+    run = read_runs(folder)[0]
+    path = run.journal.folder / EVALUATIONS
+    whole = path.read_text()
+    path.write_text(whole + '{"task": "col')
+    assert len(read_evaluations(run)) == whole.count("\n")
+    evaluate(folder, ["collapse"], rounds="all", device="cpu")
+    assert all(line["task"] for line in read_evaluations(read_runs(folder)[0]))
+
+
+def test_other_rounds_and_other_wishes_are_lines_of_their_own(unkept):
+    lines = evaluate(unkept, ["separation"], rounds="all", retrain=True, device="cpu")
+    assert [line["labelled"] for line in lines] == [30, 50] * 4
+    assert len(lines[0]["histogram"]["quantiles"]) == 21
+    more = evaluate(unkept, ["separation"], wishes=Wishes(seed=1), retrain=True, device="cpu")
+    assert len(more) == 12
+
+
+def test_from_the_command_line(folder):
+    done = CliRunner().invoke(
+        app, ["evaluate", str(folder), "--tasks", "ood", "--ood", "novel", "--scores", "msp", "--device", "cpu"]
+    )
+    assert done.exit_code == 0, done.output
+    assert re.search(r"ncal, seed 0, 50 labels: ood msp, other, auroc 0\.\d+", done.output)
+    assert "report:" in done.output
+    done = CliRunner().invoke(app, ["evaluate", str(folder), "--tasks", "ood", "--scores", "msp", "--json"])
+    assert {line["task"] for line in json.loads(done.output)} >= {"ood"}
+
+
+def test_clear_errors(folder, tmp_path):
+    with pytest.raises(UnknownName, match="Did you mean 'separation'"):
+        evaluate(folder, ["seperation"])
+    with pytest.raises(BadInput, match="no tasks given"):
+        evaluate(folder, [])
+    with pytest.raises(BadInput, match="no experiment in"):
+        evaluate(tmp_path, ["ood"])
+    with pytest.raises(BadInput, match="rounds must be"):
+        evaluate(folder, ["ood"], rounds="first", device="cpu", wishes=Wishes(seed=5))
+    with pytest.raises(BadInput, match="a probe needs datasets"):
+        evaluate(folder, ["probe"], device="cpu")
+    with pytest.raises(BadInput, match="needs another network"):
+        evaluate(folder, ["transfer"], device="cpu")
+    with pytest.raises(BadInput, match="variant must be A"):
+        evaluate(folder, ["discovery"], wishes=Wishes(variant="C"), device="cpu")
+
+
+def test_a_dataset_that_holds_nothing_out_has_no_strangers():
+    with pytest.raises(BadInput, match=r"holds no classes out.*digits\(known=8\)"):
+        strangers("novel", load("digits"))
+
+
+def test_strangers_from_arrays_and_folders(tmp_path):
+    digits = load("digits")
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (5, 16, 16), dtype=np.uint8)
+    np.save(tmp_path / "grey.npy", images)
+    with pytest.raises(
+        BadInput, match=r"items of shape \(16, 16, 1\), the model takes \(8, 8, 1\).*grey.npy\(size=8\)"
+    ):
+        strangers(str(tmp_path / "grey.npy"), digits)
+    found = strangers(f"{tmp_path / 'grey.npy'}(size=8)", digits)
+    assert found.pool.read(slice(None)).shape == (5, 8, 8, 1)
+    (tmp_path / "odd").mkdir()
+    np.save(tmp_path / "odd" / "test_images.npy", images[:, :8, :8, None])
+    np.save(tmp_path / "odd" / "test_labels.npy", np.arange(5))
+    (tmp_path / "odd" / "classes.json").write_text('["a", "b", "c", "d", "e"]')
+    found = strangers("odd", digits, tmp_path)
+    assert found.classes == ["a", "b", "c", "d", "e"]
+    np.save(tmp_path / "odd" / "test_images.npy", images[:0, :8, :8, None])
+    with pytest.raises(BadInput, match="empty"):
+        strangers("odd", digits, tmp_path)
+    (tmp_path / "bad.npy").write_bytes(b"no array")
+    with pytest.raises(BadInput, match="cannot read"):
+        strangers(str(tmp_path / "bad.npy"), digits)
+    assert len(strangers("digits", digits).pool) == len(digits.test)
+
+
+def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
+    np.save(tmp_path / "test_images.npy", np.zeros((4, 8, 8, 1), np.uint8))
+    np.save(tmp_path / "test_labels.npy", np.array([0, 0, 1, 1]))
+    (tmp_path / "classes.json").write_text('["3", "tree"]')
+    subject = next(subjects(EXPERIMENT, read_runs(folder), load(EXPERIMENT.dataset), learner()))
+    found = TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
+    assert any("removed 2 of 4 items" in note for note in found.notes)
+    (tmp_path / "classes.json").write_text('["3", "4"]')
+    with pytest.raises(BadInput, match=r"every class of .* is trained on"):
+        TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
+
+
+def test_resizing_keeps_means_and_refuses_what_is_no_image():
+    images = np.random.default_rng(1).integers(0, 255, (3, 8, 8, 3), dtype=np.uint8)
+    small = resized(images, 4)
+    blocks = images.reshape(3, 4, 2, 4, 2, 3).mean(axis=(2, 4))
+    assert np.abs(small.astype(float) - blocks).max() <= 1
+    assert resized(images[..., :1], 16).shape == (3, 16, 16, 1)
+    with pytest.raises(BadInput, match="uint8"):
+        resized(images.astype(float), 4)
+
+
+def test_the_experiment_says_what_it_keeps(folder):
+    assert read_experiment(folder).keep == "all"
+    assert "keep" not in Experiment().as_dict()  # experiments of before do not change
+    with pytest.raises(UnknownName, match="'last'"):
+        carry_out(Experiment(keep="lats", end=40), folder / "x", device="cpu", live=False)
+
+
+def test_keep_last_keeps_one(tmp_path):
+    experiment = Experiment("digits", ("random",), 1, 20, 10, 40, "resnet8", RECIPE, keep="last")
+    carry_out(experiment, tmp_path, device="cpu", live=False)
+    assert [p.name for p in (tmp_path / "runs" / "random-0" / "models").iterdir()] == ["round-03"]
