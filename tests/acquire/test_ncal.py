@@ -407,3 +407,44 @@ def test_filtered_then_sequential_is_the_shortlist(backend):
     assert picks.ids[0] == first
     assert set(picks.ids.tolist()) <= set(np.argsort(-printed_scores(given))[:30].tolist())
     assert len(set(picks.ids.tolist())) == 10
+
+
+@pytest.mark.parametrize("means", ["trimmed", "median"])
+def test_class_means_that_wrong_labels_cannot_drag_away(means):
+    """A third of the labels of class 0 are wrong: with robust means the scores are nearly those of clean labels."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[6.0, 1, 1], [1, 6, 1], [1, 1, 6]])
+    truth = rng.integers(0, 3, 240)
+    labelled = centres[truth] + rng.normal(size=(240, 3)) * 0.4
+    noisy = truth.copy()
+    noisy[np.flatnonzero(truth == 1)[:40]] = 0
+    pool = centres[rng.integers(0, 3, 300)] + rng.normal(size=(300, 3))
+    arrays = {"features": pool, "predictions": (pool @ centres.T).argmax(1), "labelled_features": labelled}
+
+    def scores(labels, spec):
+        return query(spec, 300, labels=labels, ids=np.arange(300), **arrays)
+
+    def by_id(picks):
+        return picks.scores[np.argsort(picks.ids)]
+
+    clean = by_id(scores(truth, "cmap(counts=neutral)"))
+    plain, robust = (
+        by_id(scores(noisy, spec)) for spec in ("cmap(counts=neutral)", f"cmap(counts=neutral, means={means})")
+    )
+    agreement = [np.corrcoef(clean, other)[0, 1] for other in (plain, robust)]
+    assert agreement[1] > 0.97 > agreement[0] + 0.05, agreement
+
+
+def test_means_belong_to_strategies_with_class_means():
+    probs = np.full((4, 2), 0.5)
+    with pytest.raises(UnknownName, match="means"):
+        query("margin(means=trimmed)", 1, probs=probs)
+    with pytest.raises(UnknownName, match="Did you mean 'trimmed'"):
+        query(
+            "cmap(means=trimed)", 1, features=np.ones((4, 2)), probs=probs, labelled_features=np.eye(2), labels=[0, 1]
+        )
+    with pytest.raises(BadInput, match="cannot be merged or updated"):
+        query(
+            "ncal(means=median, select=sequential)", 2, features=np.random.default_rng(0).normal(size=(9, 2)),
+            probs=np.full((9, 2), 0.5), flips=np.arange(9), labelled_features=np.eye(2), labels=[0, 1],
+        )  # fmt: skip

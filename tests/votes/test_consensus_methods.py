@@ -199,6 +199,7 @@ def test_the_lot_is_even_seeded_and_the_items_own() -> None:
     some = np.random.default_rng(0).permutation(3000)[:100]
     assert np.array_equal(majority(Votes.from_matrix(table[some], 3, items=some), seed=1).labels, first[some])
     assert len({lot(0, item, 1000) for item in (1, "1", (1,), 2)}) == 4
+    assert lot(0, np.int64(1), 1000) == lot(0, 1, 1000)
 
 
 # -- one coin -------------------------------------------------------------------------------------------------

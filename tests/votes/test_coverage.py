@@ -145,11 +145,11 @@ def covered(method: str, name: str, draws: int, planted: Callable) -> tuple[floa
 
 @pytest.mark.parametrize("name", CROWDS)
 def test_dawid_skene_covers_planted_confusions(name: str) -> None:
-    """95 % intervals, 30 crowds each. The standard error of a share is at most 0.023 (accuracies), 0.013 (entries)."""
+    """95 % intervals, 30 crowds each: 200 crowds gave 0.93 to 0.97 and 0.93 to 0.98, with errors of 0.02 at 30."""
     low = 0.5 if "poor" in name else 0.6
     accuracies, entries, own = covered("dawid_skene", name, 30, lambda rng, a, c: uneven(rng, a, c, low, 0.95))
     assert 0.91 <= accuracies <= 1.0
-    assert 0.92 <= entries <= 1.0
+    assert 0.9 <= entries <= 1.0
     assert 0.91 <= own <= 1.0
 
 

@@ -16,6 +16,8 @@ from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
 from ncalr.errors import NotFinite
+from ncalr.geometry.robust import robust_statistics
+from ncalr.geometry.statistics import to_numpy
 from ncalr.kernels import choose
 from ncalr.types import Picks, Scored, Selection
 
@@ -90,6 +92,9 @@ def query(
     kept = {name: arrays[name] for name in door.used(plan, arrays)}
     for name, array in kept.items():
         door.check_values(name, array)
+    if plan.means != "mean" and "statistics" not in kept:
+        features, labels_ = (to_numpy(kept[name]) for name in ("labelled_features", "labels"))
+        kept["statistics"] = robust_statistics(features, labels_, class_count, method=plan.means)  # type: ignore[arg-type]
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
     return pick(plan, evidence, k, open_ids, seed, least)

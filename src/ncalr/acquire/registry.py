@@ -93,6 +93,7 @@ class Plan:
     strategy: Strategy
     options: dict[str, Any]
     select: Bound
+    means: str = "mean"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -104,6 +105,9 @@ class Plan:
         """Evidence that is used where given."""
         return self.strategy.wants | self.select.wants
 
+
+MEANS = ("mean", "trimmed", "median")
+"""How class means are found: plainly, or so that wrong labels cannot drag them away (`ncalr.geometry.robust`)."""
 
 _STRATEGIES: dict[str, Strategy] = {}
 _SELECTORS: dict[str, Selector] = {}
@@ -158,7 +162,8 @@ def selectors() -> dict[str, Selector]:
 def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = None) -> Plan:
     """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's.
 
-    An option that the strategy does not have goes to its selector: `probcover(radius=0.5)`.
+    An option that the strategy does not have goes to its selector: `probcover(radius=0.5)`. Every strategy that uses
+    class statistics takes `means`, which says how the class means are found (`MEANS`).
     """
     if isinstance(spec, Strategy):
         made, given = spec, dict(options or {})
@@ -171,14 +176,18 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
             raise unknown("strategy", parsed.name, known, f"({len(known)} available: run `ncalr strategies`)")
         made, given = known[parsed.name], {**parsed.options, **(options or {})}
     whole = Spec(made.name, dict(given))
+    means = given.pop("means", "mean") if "statistics" in made.needs else "mean"
+    if means not in MEANS:
+        raise unknown("way to find class means", str(means), MEANS)
     select = bind(given.pop("select", None) or made.select)
     mine = {name: value for name, value in given.items() if name in made.options}
     rest = {name: value for name, value in given.items() if name not in mine}
     for name in rest:
         if name not in select.selector.options:
-            known_options = [*made.options, *select.selector.options, "select"]
+            shared = ["select", "means"] if "statistics" in made.needs else ["select"]
+            known_options = [*made.options, *select.selector.options, *shared]
             raise unknown(f"option of strategy {made.name!r} called", name, known_options)
-    return Plan(whole, made, mine, Bound(select.selector, {**select.options, **rest}))
+    return Plan(whole, made, mine, Bound(select.selector, {**select.options, **rest}), means)
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

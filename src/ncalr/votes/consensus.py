@@ -138,7 +138,8 @@ def conclude(
 
 def lot(seed: int, item: Any, choices: int) -> int:
     """One of 0..choices-1 by seed and id alone: not by the item's place, nor by what else there is."""
-    word = hashlib.blake2b(f"{int(seed)} {item!r}".encode(), digest_size=8).digest()
+    name = item.item() if isinstance(item, np.generic) else item
+    word = hashlib.blake2b(f"{int(seed)} {name!r}".encode(), digest_size=8).digest()
     return int.from_bytes(word, "little") % choices
 
 

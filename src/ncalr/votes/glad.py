@@ -12,7 +12,8 @@ identity), so here L-BFGS climbs the marginal log posterior density itself, with
 below 1e-5, or 100 iterations.
 
 With three answers an item its clarity is mostly prior; GLAD is for items seen by many. `difficulty` is 1 / beta.
-Accuracy is the expected share of right answers; its interval takes the posterior as if abilities alone were unknown.
+Accuracy is the expected share of right answers; its interval takes the posterior as if accuracies alone were unknown,
+and where all items are equally hard it covers less than it states (86 to 97 % instead of 95 % in simulated crowds).
 """
 
 from __future__ import annotations

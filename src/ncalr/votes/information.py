@@ -26,7 +26,10 @@ answered too are counted: an annotator alone cannot be judged. So two annotators
 one annotator only, get the interval of no observations, [0.00, 1.00].
 
 What it covers: the chance that the annotator is right about items like those he answered, if the model that gave T
-holds. `tests/votes/test_coverage.py` measures how often it does.
+holds. Planted values found in intervals of 95 %, over 200 simulated crowds of each of five kinds (3 to 40 annotators,
+300 to 1,000 items, 3 to 8 classes; `tests/votes/test_coverage.py`): accuracies 94 to 96 % by one_coin and 93 to 97 % by
+dawid_skene, entries of confusion matrices 93 to 98 %. Counting expected answers as if they had been seen covers 57 %
+for three annotators who are right 70 % of the time between two classes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 One half of NCAL-R (Goel et al. 2025); formula and derivation in `ncalr.geometry.alignment`. On features that are
 never negative it is largely an uncertainty score: high where a feature points to the global mean rather than to its
-class. It scales with 1 / (n_c + 1) and so favours small classes; `counts="neutral"` takes that out.
+class. It scales with 1 / (n_c + 1) and so favours small classes; `counts="neutral"` takes that out. Where labels may be
+wrong, `means="trimmed"` (or `"median"`) keeps them from dragging the class means along.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ Where the paper is unclear we take its Algorithm 1: flips of the predicted class
 z-scores (not ranks, not raw sums), high CMAP first. The other readings are options: `fusion="rank"` averages the
 ranks, `fusion="winsor"` clips the z-scores at ±3 first (FF is 0 for most of the pool, so that a single flip can be
 worth five standard deviations), `sign=-1` prefers low CMAP, `select=sequential` updates the class means after each
-pick. A part that is the same for all items counts 0.
+pick. A part that is the same for all items counts 0. `means="trimmed"` or `"median"` finds the class means so that
+wrong labels cannot drag them away (`ncalr.geometry.robust`); ready-made `statistics` are taken as they are.
 """
 
 from __future__ import annotations
