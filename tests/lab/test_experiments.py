@@ -12,7 +12,7 @@ from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
-from ncalr.lab.report import control_estimates, curves_of, result_rows, write_report
+from ncalr.lab.report import command, control_estimates, curves_of, result_rows, write_report
 from ncalr.lab.runner import conduct, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner
@@ -105,7 +105,7 @@ def test_the_report_says_what_the_journals_say(whole):
     assert head[1] == "accuracy at 28 labels"
     assert [row[0] for row in rows] == ["ncal", "random", "margin"]
     assert rows[0][1].startswith(f"{100 * last:.1f}")
-    assert page.count("<svg") == 5  # scikit-learn's models have no features that collapse
+    assert page.count("<svg") == 6  # scikit-learn's models have no features that collapse
     assert "<script" not in page
     assert "src=" not in page  # one file, nothing to fetch
     assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3
@@ -124,6 +124,16 @@ def test_the_control_arm_is_counted(tmp_path):
     assert control_estimates(runs)["ncal"][12] == (hits, count)
     assert count == 2 * 4
     assert "control arm" in write_report(tmp_path).read_text()
+
+
+def test_the_report_says_how_to_run_it_again(whole, tmp_path):
+    page = write_report(whole[0], out=tmp_path).read_text()
+    line = f"ncalr run digits --against random,margin --seeds 2 --start 12 --step 8 --end 28 --out {whole[0]}"
+    assert line in page
+    assert "--noise &#x27;symmetric(rate=0.2)&#x27;" not in page
+    other = command(Experiment("digits(known=8)", noise="symmetric(rate=0.2)", keep="last"), tmp_path)
+    assert "'digits(known=8)'" in other
+    assert "--noise 'symmetric(rate=0.2)' --keep last" in other
 
 
 def test_several_experiments_on_the_same_data_become_one_report(whole, tmp_path):

@@ -75,16 +75,32 @@ def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
     return _svg(figure)
 
 
-def collapse(rows: Mapping[str, list[tuple[int, float]]]) -> str:
-    """NC1 on the labelled set against labels; nothing where no learner measured it."""
-    if not rows:
+def collapse(measures: Mapping[str, Mapping[str, list[tuple[int, float]]]]) -> str:
+    """NC1 to NC4 on the labelled set at the end of each training; nothing where no learner measured them."""
+    if not measures:
         return ""
+    figure, grid = _figure(7.2, 4.6, (2, 2))
+    for axes, (measure, rows) in zip(grid.flat, measures.items(), strict=False):
+        for name, colour in colours(list(rows)).items():
+            axes.plot(*zip(*rows[name], strict=True), color=colour, label=name, linewidth=1.6)
+        axes.set_ylim(bottom=0)
+        axes.set_title(measure, fontsize=9)
+        axes.tick_params(labelsize=8)
+    for axes in grid[1]:
+        axes.set_xlabel("labels", fontsize=9)
+    grid.flat[0].legend(frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def savings(budgets: Any, found: Mapping[str, Any]) -> str:
+    """Labels that random needs for the accuracy each strategy has; the line of no saving in grey."""
     figure, axes = _figure(7.2, 3.2)
-    for name, colour in colours(list(rows)).items():
-        axes.plot(*zip(*rows[name], strict=True), color=colour, label=name, linewidth=1.6)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("labels")
-    axes.set_ylabel("NC1 at the end of training")
+    axes.plot(budgets, budgets, color=COLOURS[1], linewidth=1, linestyle="--", label="random itself")
+    for name, colour in colours(list(found)).items():
+        needed = [_number(value) for value in found[name]["needed"]]
+        axes.plot(budgets, needed, color=colour, label=name, linewidth=1.6, marker="o", markersize=3)
+    axes.set_xlabel("labels the strategy has")
+    axes.set_ylabel("labels random needs")
     axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
 
@@ -140,7 +156,7 @@ def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def _figure(width: float, height: float, shape: tuple[int, int] = (1, 1)) -> tuple[Any, Any]:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -148,11 +164,12 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
         raise MissingExtra("a report needs matplotlib; install it with: pip install 'ncalr[lab]'") from None
     mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none", "font.size": 10})
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
-    axes.set_axisbelow(True)
-    return figure, axes
+    grid = figure.subplots(*shape, squeeze=False)
+    for axes in grid.flat:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
+        axes.set_axisbelow(True)
+    return figure, grid if shape != (1, 1) else grid[0, 0]
 
 
 def _svg(figure: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -41,6 +42,12 @@ pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85
 @media print { body { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
 COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control")
+NC_MEASURES = {
+    "NC1, spread inside the classes over that between": "nc1",
+    "NC2, how unequal the angles between means are": "nc2_equiangular",
+    "NC3, means against the last layer": "nc3",
+    "NC4, disagreement with the nearest mean": "nc4",
+}
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds. The area under the budget curve is the mean "
     "accuracy over all budgets. Differences to random are paired by seed; p-values are corrected by Holm's method."
@@ -110,6 +117,16 @@ def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
     return Curves(np.array(budgets), table), notes
 
 
+def command(experiment: Experiment, out: Path) -> str:
+    """The line that runs an experiment."""
+    first, *others = experiment.strategies
+    plain = {**experiment.as_dict(), "against": ",".join(others), "strategy": first}
+    default = {**Experiment().as_dict(), "against": "random", "strategy": "ncal", "keep": ""}
+    flags = ["strategy", "against", "seeds", "start", "step", "end", "network", "recipe", "noise", "control", "keep"]
+    given = [f"--{name} {shlex.quote(str(plain[name]))}" for name in flags if plain.get(name, "") != default[name]]
+    return " ".join(["ncalr run", shlex.quote(experiment.dataset), *given, f"--out {shlex.quote(str(out))}"])
+
+
 def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The table of the report: one row a strategy."""
     head = [
@@ -148,8 +165,9 @@ def _page(
     head, rows = result_rows(found)
     table = _html_table(head, rows)
     environment = next((folders[0] / "runs").glob("*/environment.json"), None)
-    again = [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
-    words = [*notes, *_power(found), *found.get("notes", [])]
+    again = [command(experiment, folders[0])] if len(folders) == 1 else []
+    again += [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
+    words = _few([*notes, *_power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(experiment.strategies)} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(_words(experiment))}</p>",
@@ -175,7 +193,9 @@ def _page(
             "Which classes were picked", _classes_picked(runs, names), "Labels asked for after the initial pool, a run."
         ),
         _section(
-            "Collapse", plots.collapse(_collapse_rows(runs)), "Spread inside the classes against that between them."
+            "Collapse",
+            plots.collapse(_collapse_rows(runs)),
+            "On the labelled set, at the end of each training; lower is nearer.",
         ),
         _section(
             "Distances between class means",
@@ -196,6 +216,12 @@ def _page(
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>ncalr: {escape(experiment.dataset)}</title><style>{STYLE}</style><body>{body}</body></html>\n"
     )
+
+
+def _few(words: list[str], most: int = 5) -> list[str]:
+    """The first words; an experiment that has just begun has a great many, all of one kind."""
+    rest = len(words) - most
+    return words if rest <= 1 else [*words[:most], f"And {rest} more of this kind, in summary.json."]
 
 
 def _power(found: dict[str, Any]) -> list[str]:
@@ -233,7 +259,8 @@ def _savings(found: dict[str, Any]) -> str:
         body.append([name, *cells])
     return (
         f"<h2>Labels random needs for the same accuracy</h2><div class=scroll>{_html_table(head, body)}</div>"
-        "<p class=soft>Read off random's mean curve.</p>"
+        f"<figure>{plots.savings(budgets, rows)}<figcaption class=soft>Read off random's mean curve; a line ends where "
+        "random never gets that far.</figcaption></figure>"
     )
 
 
@@ -320,14 +347,20 @@ def _classes_picked(runs: list[Run], names: list[str]) -> str:
     return plots.class_histogram({n: c / seeds[n] for n, c in counts.items()}, names or [str(c) for c in range(top)])
 
 
-def _collapse_rows(runs: list[Run]) -> dict[str, list[tuple[int, float]]]:
-    found: dict[str, dict[int, list[float]]] = {}
-    for run in runs:
-        for line in run.lines:
-            value = line.get("collapse", {}).get("nc1")
-            if value is not None and value > 0:
-                found.setdefault(run.strategy, {}).setdefault(line["labelled"], []).append(value)
-    return {name: [(b, float(np.mean(v))) for b, v in sorted(rows.items())] for name, rows in found.items()}
+def _collapse_rows(runs: list[Run]) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Measure -> strategy -> (labels, mean over the seeds)."""
+    found: dict[str, dict[str, dict[int, list[float]]]] = {}
+    for title, key in NC_MEASURES.items():
+        for run in runs:
+            for line in run.lines:
+                value = line.get("collapse", {}).get(key)
+                if value is not None:
+                    rows = found.setdefault(title, {}).setdefault(run.strategy, {})
+                    rows.setdefault(line["labelled"], []).append(value)
+    return {
+        title: {name: [(b, float(np.mean(v))) for b, v in sorted(rows.items())] for name, rows in by.items()}
+        for title, by in found.items()
+    }
 
 
 def _distances(runs: list[Run]) -> dict[str, Any]:
@@ -363,7 +396,11 @@ def _write_csv(path: Path, runs: list[Run]) -> None:
 def _interval(mean: float | None, low: float | None, high: float | None) -> str:
     if mean is None:
         return "not finished"
-    return f"{100 * mean:.1f}" + ("" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})")
+    if low is None or high is None:
+        return f"{100 * mean:.1f}"
+    return (
+        f"{100 * mean:.1f} ({100 * max(low, 0):.1f} to {100 * min(high, 1):.1f})"  # few seeds reach beyond what can be
+    )
 
 
 def _signed(effect: dict[str, Any]) -> str:
