@@ -167,6 +167,10 @@ def test_a_start_on_an_item_that_is_not_the_median_leaves_it() -> None:
     """The coordinate-wise median of these is the item (0, 0), the geometric median is not."""
     points = np.array([[0.0, 0.0], [-1.0, 3.0], [2.0, 1.0], [-3.0, -1.0], [3.0, -0.5], [1.0, 4.0], [-2.0, -0.2]])
     assert np.median(points, axis=0).tolist() == [0, 0]
+    units = points[1:] / np.linalg.norm(points[1:], axis=1, keepdims=True)
+    pull, weight = units.sum(axis=0), (1 / np.linalg.norm(points[1:], axis=1)).sum()
+    first = (1 - 1 / np.linalg.norm(pull)) * pull / weight
+    np.testing.assert_allclose(geometric_median(points, iterations=1), first)
     found = geometric_median(points)
     expected = minimize(lambda y: np.linalg.norm(points - y, axis=1).sum(), [0.3, 0.3], method="Nelder-Mead")
     assert np.linalg.norm(expected.x) > 0.01
@@ -407,3 +411,12 @@ def test_labels_are_checked(method: str) -> None:
         robust_statistics(np.ones((2, 1)), [0, 7], 2, method, weights=weights)
     with pytest.raises(BadInput, match="features must have two dimensions"):
         robust_statistics(np.ones(2), [0, 1], 2, method, weights=weights)
+
+
+def test_plain_statistics_do_not_swallow_trimmed_ones():
+    features, labels = np.eye(3), np.arange(3)
+    plain = ClassStatistics.from_labelled(features, labels, 3)
+    with pytest.raises(BadInput, match="cannot be merged or updated"):
+        plain.merge(robust_statistics(features, labels, 3))
+    weighted = weighted_statistics(features, labels, np.full(3, 2.0), 3)
+    assert plain.merge(weighted).means == pytest.approx(weighted.merge(plain).means)

@@ -411,9 +411,20 @@ def test_a_model_that_knows_helps_and_one_that_guesses_does_not_hurt() -> None:
 
 
 def test_annotators_without_company_are_weighed_as_the_others_are() -> None:
-    votes = Votes.from_matrix([[0, 0, -1], [1, 1, -1], [0, 1, -1], [-1, -1, 1]], 2)
-    found = crowdlab(votes, softly(np.array([0, 1, 0, 1]), 2, 0.8))
-    assert found.weights[2] == pytest.approx(found.weights[:2].mean())
+    """Four answers of five agree, three of five majorities are 0: 1 - 0.2 / 0.4 for those who met and for the third."""
+    votes = Votes.from_matrix([[0, 0, -1], [1, 1, -1], [0, 1, -1], [1, 1, -1], [0, 0, -1], [-1, -1, 1]], 2)
+    found = crowdlab(votes, softly(np.array([0, 1, 0, 1, 0, 1]), 2, 0.8))
+    np.testing.assert_allclose(found.weights, 0.5)
+
+
+def test_annotators_who_have_not_answered_yet_change_no_doubts() -> None:
+    votes, probs = crowdlab_by_hand()
+    more = Votes.from_long(
+        votes.item, votes.annotator, votes.label, 2, known_items=votes.items, known_annotators=np.arange(9)
+    )
+    expected = doubts(votes, crowdlab(votes, probs))
+    assert crowdlab(more, probs).weights[8] != pytest.approx(crowdlab(votes, probs).weights.mean())
+    np.testing.assert_allclose(doubts(more, crowdlab(more, probs)), expected)
 
 
 def test_without_second_opinions_annotators_are_weighed_against_the_model() -> None:

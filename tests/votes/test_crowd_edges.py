@@ -129,18 +129,23 @@ def test_a_model_can_bring_a_class_back_that_nobody_names() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_annotator_only(method: str) -> None:
-    """His word is the consensus; how good he is cannot be known."""
-    labels = np.random.default_rng(5).integers(0, 3, 50)
+@pytest.mark.parametrize("shares", [[1 / 3] * 3, [0.96, 0.03, 0.01]], ids=["even", "rare"])
+def test_one_annotator_only(method: str, shares: list[float]) -> None:
+    """His word is the consensus, for rare classes too; how good he is cannot be known."""
+    labels = np.random.default_rng(5).choice(3, 300, p=shares)
+    assert set(labels.tolist()) == {0, 1, 2}
     votes = Votes.from_matrix(labels[:, None], 3)
     options = {"probs": np.eye(3)[labels]} if method == "crowdlab" else {}
     found = call(method, votes, **options)
     assert np.array_equal(found.labels, labels)
+    assert found.accuracy.tolist() == [1]
     if method == "crowdlab":
         assert found.interval()[0, 0] > 0.9  # agreement with the consensus, in which the model has a say
-    else:
-        assert found.interval()[0, 0] < 0.01
-        assert any("1 annotators answered no item that another answered too" in note for note in found.notes)
+        return
+    assert found.interval()[0, 0] < 0.01
+    assert any("1 annotators answered no item that another answered too" in note for note in found.notes)
+    assert found.objective == ()
+    assert any("the answers stand as they are" in note for note in found.notes) == (method in JUDGING)
 
 
 @pytest.mark.parametrize("method", METHODS)

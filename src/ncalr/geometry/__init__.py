@@ -12,6 +12,7 @@ from ncalr.geometry.collapse import (
     nc3,
     nc4,
 )
+from ncalr.geometry.robust import geometric_median, robust_statistics, trimmed_mean, weighted_statistics
 from ncalr.geometry.separation import class_distances, separation_of
 from ncalr.geometry.statistics import ClassStatistics
 
@@ -23,6 +24,7 @@ __all__ = [
     "cma",
     "cmap",
     "cmap_table",
+    "geometric_median",
     "measure_collapse",
     "nc1",
     "nc1_quotient",
@@ -30,5 +32,8 @@ __all__ = [
     "nc2_equinorm",
     "nc3",
     "nc4",
+    "robust_statistics",
     "separation_of",
+    "trimmed_mean",
+    "weighted_statistics",
 ]

@@ -70,6 +70,8 @@ class ClassStatistics:
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
         """The statistics of both groups together."""
+        if type(self) is ClassStatistics and type(other) is not ClassStatistics:
+            return other.merge(self)  # weighted ones know how to take plain ones in, and trimmed ones that they cannot
         if self.means.shape != other.means.shape:
             raise BadInput(
                 f"statistics of shape {self.means.shape} and {other.means.shape} (classes, d) cannot be merged"

@@ -130,7 +130,7 @@ class Votes:
     @cached_property
     def checked(self) -> npt.NDArray[np.bool_]:
         """The answers (v,) about items that somebody else answered too."""
-        return np.asarray(self.answers[self.item] > 1)
+        return np.asarray(self.opinions[self.item] > 1)
 
     @cached_property
     def answered(self) -> Votes:

@@ -96,7 +96,7 @@ def _fit(votes: Votes, prior: Floats, tolerance: float, iterations: int) -> Fit:
         by_said = logs.transpose(0, 2, 1).reshape(-1, votes.classes)
         return normalised(readings @ by_said + np.log(shares))
 
-    return climb(votes.shares, maximise, expect, tolerance, iterations)
+    return climb(votes, maximise, expect, tolerance, iterations)
 
 
 def _confusion(votes: Votes, posterior: Floats, prior: Floats) -> Floats:

@@ -12,6 +12,8 @@ from ncalr.votes.answers import Floats, Votes
 
 Parameters = TypeVar("Parameters")
 
+UNCHECKED = "no item has a second opinion: the answers stand as they are"
+
 
 class Fit(NamedTuple):
     """Where the turns ended."""
@@ -22,17 +24,21 @@ class Fit(NamedTuple):
 
 
 def climb(
-    posterior: Floats,
+    votes: Votes,
     maximise: Callable[[Floats], tuple[Parameters, float]],
     expect: Callable[[Parameters], tuple[Floats, float]],
     tolerance: float,
     iterations: int,
 ) -> Fit:
-    """Turns from a first posterior: `maximise` gives parameters and log prior, `expect` posterior and log likelihood.
+    """Turns from the shares of the answers: `maximise` gives parameters, log prior; `expect` posterior, log likelihood.
 
-    Ends where the sum of both gains less than `tolerance`, or after so many `iterations`, which is then noted.
+    Ends where the sum of both gains less than `tolerance`, or after so many `iterations`, which is then noted. Where no
+    item has a second opinion, any accuracy fits as well as any other, and turns would wander: the answers stand.
     """
     check_stopping(tolerance, iterations)
+    posterior = votes.shares
+    if not votes.checked.any():
+        return Fit(posterior, (), (UNCHECKED,))
     objective: list[float] = []
     for _ in range(iterations):
         parameters, prior = maximise(posterior)

@@ -25,7 +25,7 @@ from scipy.special import expit, log_expit
 
 from ncalr.votes.answers import Floats, Votes
 from ncalr.votes.consensus import Consensus, conclude, likeliest
-from ncalr.votes.em import check_stopping, class_shares, everywhere, normalised, unsettled
+from ncalr.votes.em import UNCHECKED, check_stopping, class_shares, everywhere, normalised, unsettled
 from ncalr.votes.information import coin_worth, expected_accuracy
 
 _PRIOR = 1.0  # mean of ability and of log clarity; their variance is 1
@@ -43,7 +43,8 @@ def glad(votes: Votes, *, seed: int = 0, tolerance: float = 1e-5, iterations: in
     inner = votes.answered
     parameters, objective, notes = _climbed(inner, tolerance, iterations)
     ability, log_clarity = np.split(parameters, [len(votes.annotators)])
-    posterior = everywhere(votes, _density(inner, ability, log_clarity)[2])
+    unchecked = notes == (UNCHECKED,)
+    posterior = everywhere(votes, inner.shares if unchecked else _density(inner, ability, log_clarity)[2])
     difficulty = np.full(len(votes.items), np.exp(-_PRIOR))
     difficulty[votes.answers > 0] = np.exp(-log_clarity)
     return conclude(
@@ -65,8 +66,8 @@ def _climbed(votes: Votes, tolerance: float, iterations: int) -> tuple[Floats, t
 
     a = len(votes.annotators)
     start = np.full(a + len(votes.items), _PRIOR)
-    if not len(votes):
-        return start, (), ()
+    if not votes.checked.any():
+        return start, (), (UNCHECKED,)
 
     def downhill(parameters: Floats) -> tuple[float, Floats]:
         value, slope, _ = _density(votes, parameters[:a], parameters[a:])

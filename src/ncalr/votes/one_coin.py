@@ -10,7 +10,8 @@ answers. alpha_0, the share of answers that agree with the majority of their ite
 alpha off 0 and 1. Start: shares of the answers; stop: the log posterior density gains less than 1e-5, or 100 turns.
 
 Classes can be renamed without changing the likelihood; starting from the majority takes the naming in which most people
-are right most of the time. Where most are wrong, no method can know.
+are right most of the time. Where most are wrong, no method can know; where no item has a second opinion, the answers
+stand as they are.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def fit_coins(votes: Votes, tolerance: float, iterations: int) -> Fit:
         posterior, likelihood = normalised(np.log(shares) + gain)
         return posterior, likelihood + float(wrong @ votes.given)
 
-    return climb(votes.shares, maximise, expect, tolerance, iterations)
+    return climb(votes, maximise, expect, tolerance, iterations)
 
 
 def coins(votes: Votes, posterior: Floats, typical: float | None = None) -> Floats:
