@@ -84,3 +84,17 @@ def test_a_wrong_dataset_is_named(tmp_path):
     assert done.exit_code != 0
     assert "digits" in f"{done.output}{done.exception}"
     assert not (tmp_path / "out").exists()
+
+
+def test_several_answers(tmp_path):
+    out = tmp_path / "out"
+    noise = ["--noise", "symmetric(rate=0.3)", "--answers", "votes(n=2)"]
+    done = invoke(
+        "run", "digits", "--against", "", *SMALL, *noise, "--strategy", "random", "--device", "cpu", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    assert "Answers and wrong labels" in (out / "report.html").read_text()
+    assert json.loads((out / "experiment.json").read_text())["answers"] == "votes(n=2)"
+    wrong = invoke("run", "digits", "--answers", "dubts", "--out", tmp_path / "other")
+    assert wrong.exit_code != 0
+    assert "doubts" in str(wrong.output) + str(wrong.exception)

@@ -147,7 +147,7 @@ def test_without_items_of_a_kind_there_is_no_number(old: list[int], missing: str
     ("truth", "clusters", "message"),
     [
         ([0, 1], [0], "clusters must be one whole number for each of 2 items"),
-        ([0.5, 1], [0, 1], "truth must be one whole number an item, got float64"),
+        ([0.5, 1], [0, 1], "truth must be one whole number for each of 2 items, got float64"),
         ([], [], "no items were given"),
     ],
 )
@@ -299,6 +299,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.where(np.arange(1600) % 4 == 0, truth, -1)
     whole = ss_kmeans(features, labels, 20, inits=1)
     monkeypatch.setattr(discovery, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(discovery, "_ROOM_BYTES", 20 * 4 * 100)
     assert (ss_kmeans(features, labels, 20, inits=1).clusters == whole.clusters).all()
 
 

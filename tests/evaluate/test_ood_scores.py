@@ -611,6 +611,12 @@ def test_nan_is_counted_and_found(monkeypatch: pytest.MonkeyPatch) -> None:
         fit(np.eye(7)[:6], np.arange(6), weight=problem.weight, bias=problem.bias)
 
 
+def test_halves_whose_sum_is_too_large_are_fine() -> None:
+    features = np.full((40, 3), 60000, np.float16) * np.eye(3, dtype=np.float16)[np.arange(40) % 3]
+    found = fit(features, np.arange(40) % 3, scores=["knn"]).score(features)["knn"]
+    np.testing.assert_allclose(found, 0, atol=1e-12)
+
+
 def test_features_too_large_to_be_squared() -> None:
     detectors = fit(np.eye(3), [0, 1, 1], scores=["mahalanobis"])
     with pytest.raises(NotFinite, match="mahalanobis of items: 1 scores are NaN or infinite, the first of item 1"):

@@ -148,6 +148,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     data = overlapping(1500, 700, 8, 5)
     whole = probe(*data, C=1.0)
     monkeypatch.setattr(module, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(module, "_ROOM_BYTES", 1)
     cut = probe(*data, C=1.0)
     assert cut.top1 == whole.top1
     backend = module.choose("cpu")

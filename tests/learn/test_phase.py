@@ -28,7 +28,7 @@ def test_accuracy_three_checks_in_a_row():
     assert sum(check.accuracy >= 0.99 for check in phase.checks if check.epoch <= phase.began) == 3
     assert watched == list(phase.window)
     assert len(watched) == 10
-    assert watched[-1] == 100
+    assert watched[-1] == 120
 
 
 def test_one_bad_check_starts_the_count_again():

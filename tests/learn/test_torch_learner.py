@@ -197,7 +197,7 @@ def test_collapse_sums_agree_with_a_pass_in_float64():
     features = (means[labels] + 0.2 * rng.normal(size=(len(labels), 12))).astype(np.float32)
     logits, weights = np.eye(6)[labels] + 0.4 * rng.normal(size=(len(labels), 6)), rng.normal(size=(6, 12))
     sums = Sums(*(torch.from_numpy(a) for a in (features, logits, labels)), 6)
-    ours, accuracy = read(sums.tensors(), weights)
+    ours, accuracy, _ = read(sums.tensors(), weights)
     slow = measure_collapse(features, labels, 6, weights=weights, predictions=logits.argmax(1))
     for name, value in vars(slow).items():
         assert getattr(ours, name) == pytest.approx(value, rel=1e-9), name

@@ -1,6 +1,7 @@
 """Strategies written as text: `ncal`, `ncal(fusion=rank)`, `ncal(select=filtered(multiple=3))`.
 
-The text is a Python call with keyword arguments only; a bare word as a value is a string. It is parsed, never run.
+The text is a Python call with keyword arguments only; a bare word as a value, or in a list of them, is a string. It is
+parsed, never run.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def _text(value: Any) -> str:
     """A value as it is read back: bare words stay bare."""
     if isinstance(value, float) and math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, str) and (not value.isidentifier() or keyword.iskeyword(value)):
         return repr(value)
     return str(value)
@@ -87,4 +90,6 @@ def _value(node: ast.expr) -> Any:
         return Spec(node.func.id, {str(option.arg): _value(option.value) for option in node.keywords})
     if isinstance(node, ast.Call):
         raise ValueError("options need names")
+    if isinstance(node, ast.List):
+        return [_value(part) for part in node.elts]
     return ast.literal_eval(node)

@@ -12,7 +12,7 @@ def run(
     folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
     tasks: Annotated[
         str,
-        typer.Option(help="Of collapse, separation, calibration, tail, ood, probe, discovery, transfer; by commas."),
+        typer.Option(help="collapse, separation, calibration, tail, ood, probe, discovery, transfer, audit."),
     ] = "collapse,separation,calibration",
     rounds: Annotated[str, typer.Option("--round", help="last or all.")] = "last",
     ood: Annotated[

@@ -24,7 +24,12 @@ def run(
     end: Annotated[int, typer.Option(help="Labels at the last training.")] = 140,
     network: Annotated[str, typer.Option(help="A network by name.")] = "resnet8",
     recipe: Annotated[str, typer.Option(help="A recipe by name, values in brackets.")] = "digits",
-    noise: Annotated[str, typer.Option(help="Noise of the labels, such as 'symmetric(rate=0.2)'.")] = "",
+    noise: Annotated[
+        str, typer.Option(help="Noise of the labels, such as 'symmetric(rate=0.2)', or labels of people from a file.")
+    ] = "",
+    answers: Annotated[
+        str, typer.Option(help="How often to ask about an item: single, 'votes(n=3)' or doubts.")
+    ] = "single",
     control: Annotated[float, typer.Option(help="Share of each batch drawn at random, to estimate accuracy.")] = 0.0,
     keep: Annotated[str, typer.Option(help="Models to keep for `ncalr evaluate`: last or all.")] = "",
     config: Annotated[Path | None, typer.Option(help="A TOML file with the experiment instead of flags.")] = None,
@@ -41,7 +46,18 @@ def run(
     else:
         names = tuple(dict.fromkeys([strategy, *(split(against) if against else [])]))
         experiment = Experiment(
-            dataset, names, seeds, start, step, end, network, recipe, noise, control=control, keep=keep
+            dataset,
+            names,
+            seeds,
+            start,
+            step,
+            end,
+            network,
+            recipe,
+            noise,
+            control=control,
+            keep=keep,
+            answers=answers,
         )
     _carry_out(experiment, out, root, device)
 

@@ -119,7 +119,7 @@ def normal_scores(values: Any) -> Floats:
     """Ranks as quantiles of the normal distribution (Blom's places); ties share a rank.
 
     >>> normal_scores([3.0, 1.0, 2.0]).round(2).tolist()
-    [0.82, -0.82, 0.0]
+    [0.87, -0.87, 0.0]
     """
     ranks = rankdata(values)
     return np.asarray(ndtri((ranks - 0.375) / (len(ranks) + 0.25)), np.float64)

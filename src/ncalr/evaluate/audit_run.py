@@ -53,7 +53,7 @@ def audit_run(
         raise BadInput(f"{folder}: the run of {run.strategy} with seed {run.seed} has no labels yet")
     ids, given = np.array(list(labels)), np.array(list(labels.values()), np.int64)
     if learner is None:
-        learner = _learner(experiment.network, recipe or experiment.recipe, not recipe, device)
+        learner = tolerant_learner(experiment.network, recipe or experiment.recipe, device, change=not recipe)
     fitted = crossfit(learner, dataset.pool, ids, given, len(dataset.classes), folds=folds, seed=run.seed)
     found = audit(fitted.features, fitted.logits, given, fitted.log, classes=len(dataset.classes), folds=fitted.folds)
     truth = dataset.labels[positions_of(dataset.pool, ids)]
@@ -87,13 +87,13 @@ def _chosen(runs: list[Run], strategy: str, seed: int | None) -> Run:
     return found[0]
 
 
-def _learner(network: str, named: str, tolerant: bool, device: Any) -> Any:
+def tolerant_learner(network: str, named: str, device: Any, *, change: bool = True) -> Any:
     """A learner for the folds: the run's recipe, with a loss that does not learn wrong labels by heart."""
     from ncalr.learn import TorchLearner
     from ncalr.learn.recipes import recipe
 
     chosen = recipe(named)
-    if tolerant and chosen.loss == "cross_entropy" and not chosen.mixup:
+    if change and chosen.loss == "cross_entropy" and not chosen.mixup:
         chosen = replace(chosen, loss="elr")
     return TorchLearner(network, chosen, device=device, progress=False, together=6)
 

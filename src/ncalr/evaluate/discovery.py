@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,9 +49,9 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ncalr.data.splits import class_labels, drawn
-from ncalr.errors import BadInput, NotFinite, unknown
-from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import Array, Backend, choose, is_torch
+from ncalr.errors import BadInput, unknown
+from ncalr.evaluate.probe import finite_blocks, matrix, whole_numbers
+from ncalr.kernels import Array, Backend, choose
 
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -65,7 +66,8 @@ VARIANTS = {
 
 _STILL = 1e-4  # square of the sum of what the centres moved
 _TOGETHER = 16  # initialisations that are seeded at the same time
-_CACHE_BYTES = 1 << 20
+_ROOM_BYTES = 64 << 20  # of inner products at a time
+_CACHE_BYTES = 1 << 20  # of which so many stay in the cache of one core
 _NAN = float("nan")
 
 
@@ -176,8 +178,11 @@ def discover(
         raise unknown("variant", variant, VARIANTS)
     if version not in VERSIONS:
         raise unknown("version", version, VERSIONS)
-    labelled_features, features = _matrix("labelled_features", labelled_features), _matrix("features", features)
-    labels, truth = _whole("labels", labels, len(labelled_features)), _whole("truth", truth, len(features))
+    labelled_features, features = matrix("labelled_features", labelled_features), matrix("features", features)
+    labels, truth = (
+        whole_numbers("labels", labels, len(labelled_features)),
+        whole_numbers("truth", truth, len(features)),
+    )
     if labelled_features.shape[1] != features.shape[1]:
         raise BadInput(
             f"labelled_features have {labelled_features.shape[1]} columns, features {features.shape[1]}; "
@@ -203,8 +208,8 @@ def discovery_accuracy(truth: Any, clusters: Any, old_classes: Any, version: str
     """All, Old and New of unlabelled items, given their true class and their cluster."""
     if version not in VERSIONS:
         raise unknown("version", version, VERSIONS)
-    truth = _whole("truth", truth, None)
-    clusters = _whole("clusters", clusters, len(truth))
+    truth = whole_numbers("truth", truth, len(truth))
+    clusters = whole_numbers("clusters", clusters, len(truth))
     if not len(truth):
         raise BadInput("no items were given: accuracy has no value")
     old = np.isin(truth, np.asarray(old_classes))
@@ -236,8 +241,8 @@ def ss_kmeans(
     Items of one label share a cluster; `classes` counts these clusters too. Without any label it is plain k-means. The
     same seed gives the same clusters, and initialisation i is the same however many there are.
     """
-    features = _matrix("features", features)
-    labels = _whole("labels", labels, len(features))
+    features = matrix("features", features)
+    labels = whole_numbers("labels", labels, len(features))
     backend = choose(device, [features])
     return _best(_unit({"features": features}, backend), labels, classes, inits, iterations, seed, backend)
 
@@ -259,8 +264,8 @@ def estimate_classes(
     (1973) between the two ends; accuracy is not smooth in the number of clusters, so this is an estimate, and what was
     tried is in the result.
     """
-    features = _matrix("features", features)
-    labels = _whole("labels", labels, len(features))
+    features = matrix("features", features)
+    labels = whole_numbers("labels", labels, len(features))
     backend = choose(device, [features])
     has_label = labels >= 0
     least = len(np.unique(labels[has_label]))
@@ -282,22 +287,6 @@ def estimate_classes(
     return Estimate(max(sorted(tried), key=tried.__getitem__), tuple(sorted(tried.items())))
 
 
-def _matrix(name: str, value: Any) -> Array:
-    array: Array = value if is_torch(value) else np.asarray(value)
-    kind = "f" if is_torch(array) else array.dtype.kind
-    if array.ndim != 2 or kind not in "fiub" or not array.shape[1]:
-        raise BadInput(f"{name} must be numbers of shape (items, d), got {array.dtype} of shape {tuple(array.shape)}")
-    return array
-
-
-def _whole(name: str, value: Any, items: int | None) -> Labels:
-    array = to_numpy(value)
-    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu") or (items is not None and len(array) != items):
-        wanted = "one whole number an item" if items is None else f"one whole number for each of {items} items"
-        raise BadInput(f"{name} must be {wanted}, got {array.dtype} of shape {array.shape}")
-    return np.asarray(array, np.int64)
-
-
 def _matched(truth: Labels, clusters: Labels) -> Mask:
     """Which items are in the cluster that the best assignment gives to their class."""
     kinds, true_at = np.unique(truth, return_inverse=True)
@@ -313,14 +302,9 @@ def _unit(parts: dict[str, Array], backend: Backend) -> Array:
     """All rows in float32 on the backend, each of length 1; rows of zeros stay zeros."""
     n, d = sum(len(part) for part in parts.values()), next(iter(parts.values())).shape[1]
     rows, at = backend.asarray(np.empty((n, d), np.float32)), 0
-    size = max(1, backend.chunk_bytes // 16 // (8 * d))
     for name, part in parts.items():
-        for start in range(0, len(part), size):
-            block = backend.asarray(backend.block(part, slice(start, start + size)), "float64")
+        for _, block in finite_blocks(name, part, backend):
             length = backend.xp.sqrt((block * block).sum(1))
-            if not backend.is_finite(length):
-                bad = np.flatnonzero(~np.isfinite(backend.numpy(length)))[0]
-                raise NotFinite(f"{name} hold NaN or infinity, first in row {start + bad}")
             length[length == 0] = 1
             rows[at : at + len(block)] = backend.asarray(block / length[:, None], "float32")
             at += len(block)
@@ -341,19 +325,28 @@ class _Items:
     counts: Labels  # (classes with labels,)
     squares: float  # sum of squared lengths of the labelled rows
 
+    @cached_property
+    def room(self) -> Array:
+        """Where inner products are put: fresh memory for each block costs more than the product."""
+        return self.backend.asarray(np.empty(_ROOM_BYTES // 4, np.float32))
+
     def nearest(self, centres: Floats) -> tuple[Labels, Floats]:
         """The nearest centre of each unlabelled row, and the squared distance to it."""
-        backend = self.backend
+        backend, k = self.backend, len(centres)
         turned, half = backend.asarray(centres.T, "float32"), backend.asarray((centres**2).sum(1) / 2, "float32")
-        room = _CACHE_BYTES if backend.xp is np else backend.chunk_bytes // 4
-        size = max(room // (4 * len(centres)), 512)
+        size = max(len(self.room) // k, 1)
+        piece = max(_CACHE_BYTES // (4 * k), 64) if backend.xp is np else size
         member, close = np.empty(len(self.own), np.int64), np.empty(len(self.own))
         for start in range(0, len(member), size):
-            place = slice(start, start + size)
-            closeness = self.rows[place] @ turned
-            closeness -= half
-            member[place] = backend.numpy(backend.argmax(closeness))
-            close[place] = backend.numpy(backend.xp.amax(closeness, 1))
+            rows = self.rows[start : start + size]
+            inner = self.room[: len(rows) * k].reshape(len(rows), k)
+            backend.xp.matmul(rows, turned, out=inner)
+            for first in range(0, len(rows), piece):
+                closeness = inner[first : first + piece]
+                closeness -= half
+                place = slice(start + first, start + first + len(closeness))
+                member[place] = backend.numpy(backend.argmax(closeness))
+                close[place] = backend.numpy(backend.xp.amax(closeness, 1))
         return member, np.maximum(self.own - 2 * close, 0)
 
     def totals(self, member: Labels, places: Labels, k: int) -> Floats:

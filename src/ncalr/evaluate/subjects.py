@@ -128,7 +128,8 @@ def _job(run: Run, number: int, dataset: Dataset) -> Job:
     state = replay(run.lines[:number])
     state.change(run.lines[number])
     ids, labels = np.array(list(state.labels)), np.array(list(state.labels.values()), np.int64)
-    return Job(dataset.pool, ids, labels, len(dataset.classes), seed=run.seed, round=number, watch=[])
+    soft = state.targets(len(dataset.classes))
+    return Job(dataset.pool, ids, labels, len(dataset.classes), seed=run.seed, round=number, watch=[], soft=soft)
 
 
 def _subject(

@@ -204,6 +204,28 @@ def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
     return Evaluation(values, tuple(values))
 
 
+def audit(subject: Subject, wishes: Wishes) -> Evaluation:
+    """The estimated share of wrong labels, by networks that were not shown them; and how well they are found."""
+    from ncalr.evaluate.audit import audit as judge
+    from ncalr.evaluate.audit_run import tolerant_learner
+    from ncalr.evaluate.crossfit import crossfit
+    from ncalr.evaluate.ood_metrics import aupr_out, auroc
+
+    dataset, classes = subject.dataset, _classes(subject)
+    own = subject.experiment
+    learner = tolerant_learner(own.network, own.recipe, getattr(subject.learner, "device", None))
+    fitted = crossfit(learner, dataset.pool, subject.ids, subject.labels, classes, seed=wishes.seed)
+    found = judge(fitted.features, fitted.logits, subject.labels, fitted.log, classes=classes, folds=fitted.folds)
+    assert found.share is not None  # noqa: S101 (cross-fitting gives logits)
+    values = {"estimated share wrong": found.share.share, "low": found.share.low, "high": found.share.high}
+    wrong = subject.labels != dataset.labels[positions_of(dataset.pool, subject.ids)]
+    values["known share wrong"] = float(wrong.mean())
+    if wrong.any() and not wrong.all():
+        values["AUROC of the doubts"] = auroc(-found.doubt[~wrong], -found.doubt[wrong])
+        values["average precision of the doubts"] = aupr_out(-found.doubt[~wrong], -found.doubt[wrong])
+    return Evaluation(values, tuple(name for name in values if name not in ("low", "high")))
+
+
 TASKS: dict[str, Callable[[Subject, Wishes], Evaluation]] = {
     "collapse": collapse,
     "separation": separation,
@@ -213,6 +235,7 @@ TASKS: dict[str, Callable[[Subject, Wishes], Evaluation]] = {
     "probe": probe,
     "discovery": discovery,
     "transfer": transfer,
+    "audit": audit,
 }
 """Every task by name."""
 

@@ -21,6 +21,7 @@ TITLES = {
     "probe": "Linear probes on the frozen features",
     "discovery": "Category discovery",
     "transfer": "Transfer to another network",
+    "audit": "Audit of the labels",
 }
 Line = dict[str, Any]
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from ncalr.acquire.registry import resolve
 from ncalr.errors import BadInput, unknown
+from ncalr.loop.answers import policy
+from ncalr.loop.run import UNSAID
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,12 @@ class Experiment:
     end: int = 140  # labels at the last training
     network: str = "resnet8"
     recipe: str = "digits"
-    noise: str = ""  # of the oracle; "symmetric(rate=0.2)" and so on
+    noise: str = ""  # of the oracle; "symmetric(rate=0.2)" and so on (`ncalr.oracles.named`)
     stratified: bool = False  # initial pool with every class equally often: needs the truth, for studies only
     control: float = 0.0
     first_seed: int = 0
     keep: str = ""  # models to keep for `ncalr evaluate`: nothing, "last" or "all"
+    answers: str = "single"  # how often to ask about an item; budgets count answers (`ncalr.loop.answers`)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategies", tuple(self.strategies))
@@ -35,6 +38,7 @@ class Experiment:
             raise BadInput(f"strategies must be given, each once, got {list(self.strategies)}")
         for strategy in self.strategies:
             resolve(strategy, {})
+        policy(self.answers)
         if self.seeds < 1 or self.start < 2 or self.step < 1 or self.end < self.start:
             raise BadInput(
                 f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
@@ -49,7 +53,7 @@ class Experiment:
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
         plain = {**asdict(self), "strategies": list(self.strategies)}
-        return plain if self.keep else {name: value for name, value in plain.items() if name != "keep"}
+        return {name: value for name, value in plain.items() if (name, value) not in UNSAID.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Experiment:

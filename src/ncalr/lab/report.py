@@ -17,10 +17,12 @@ from scipy.stats import binomtest
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
+from ncalr.lab.card import card_section
 from ncalr.lab.evaluations import evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
-from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.lab.noise import answers_table, learnt, truth_of
+from ncalr.lab.runner import Run, read_experiment, read_runs, spent
 from ncalr.lab.statistics import Curves, summary
 
 STYLE = """
@@ -59,11 +61,13 @@ def write_report(
     class_names: list[str] | None = None,
     pool: Pool | None = None,
     out: Path | str | None = None,
+    truth: Any = None,
 ) -> Path:
     """report.html, report.md and curves.csv of one experiment, or of several that may be compared; the page's path.
 
     They go to `out`, or to the (first) experiment's own directory. With the pool at hand and images in it, the page
-    shows some of the items that were picked, and why.
+    shows some of the items that were picked, and why; with the truth about its items, in their order, how many labels
+    are wrong.
     """
     places = [Path(folders)] if isinstance(folders, (str, Path)) else [Path(folder) for folder in folders]
     experiment, runs = together(places)
@@ -71,11 +75,12 @@ def write_report(
     out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
     found = summary(curves, np.random.default_rng(0))
-    _write_csv(out / "curves.csv", runs)
+    known = truth_of(pool, truth)
+    _write_csv(out / "curves.csv", runs, known)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
     (out / "report.md").write_text(_markdown(found))
     page = out / "report.html"
-    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool))
+    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known))
     return page
 
 
@@ -91,14 +96,22 @@ def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
                     f"{getattr(other, name)!r} in the other; report them apart"
                 )
     runs = [run for folder in folders for run in read_runs(folder)]
+    if len({other.answers for other in experiments}) > 1:
+        runs = [run for folder, other in zip(folders, experiments, strict=True) for run in _named(folder, other)]
     seen: set[tuple[str, int]] = set()
     for run in runs:
         if (run.strategy, run.seed) in seen:
             raise BadInput(f"{run.strategy} with seed {run.seed} is in two of the directories; leave one out")
         seen.add((run.strategy, run.seed))
-    strategies = tuple(dict.fromkeys(run.strategy for run in runs))
+    strategies = tuple(dict.fromkeys(name for other in experiments for name in other.strategies))
     seeds = len({run.seed for run in runs})
     return replace(first, strategies=strategies, seeds=seeds, first_seed=min(run.seed for run in runs)), runs
+
+
+def _named(folder: Path, experiment: Experiment) -> list[Run]:
+    """The runs of a directory, their policy of answers a part of the name: so policies can be compared."""
+    more = "" if experiment.answers == "single" else f", {experiment.answers}"
+    return [replace(run, strategy=run.strategy + more) for run in read_runs(folder)]
 
 
 def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
@@ -161,6 +174,7 @@ def _page(
     notes: list[str],
     names: list[str],
     pool: Pool | None,
+    truth: dict[Any, int],
 ) -> str:
     head, rows = result_rows(found)
     table = _html_table(head, rows)
@@ -169,7 +183,7 @@ def _page(
     again += [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
     words = _few([*notes, *_power(found), *found.get("notes", [])])
     parts = [
-        f"<h1>{escape(experiment.dataset)}: {len(experiment.strategies)} strategies, {experiment.seeds} seeds</h1>",
+        f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(_words(experiment))}</p>",
         "<h2>Result</h2>",
         f"<div class=scroll>{table}</div>",
@@ -183,6 +197,8 @@ def _page(
             "Share of the budgets at which the row is better than the column by a paired test at 5 %.",
         ),
         _savings(found),
+        card_section(runs, len(names) or _class_count(runs)),
+        answers_table(runs, truth),
         _control(runs),
         _section(
             "Picks in common",
@@ -278,8 +294,8 @@ def control_estimates(runs: list[Run]) -> dict[str, dict[int, tuple[int, int]]]:
             answers = dict(zip(line["ids"], line["labels"], strict=True))
             pairs_ = zip(line["control"]["ids"], line["control"]["predicted"], strict=True)
             known = [(guess, answers[item]) for item, guess in pairs_ if answers[item] >= 0]
-            hits, count = found.setdefault(run.strategy, {}).get(line["labelled"], (0, 0))
-            found[run.strategy][line["labelled"]] = (hits + sum(g == a for g, a in known), count + len(known))
+            hits, count = found.setdefault(run.strategy, {}).get(spent(line), (0, 0))
+            found[run.strategy][spent(line)] = (hits + sum(g == a for g, a in known), count + len(known))
     return found
 
 
@@ -324,9 +340,10 @@ def _overlap(runs: list[Run]) -> str:
 
 def _words(experiment: Experiment) -> str:
     noise = f"noise {experiment.noise}" if experiment.noise else "clean labels"
+    asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
     return (
         f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
-        f"{experiment.recipe}, {noise}. All strategies of a seed begin with the same labels."
+        f"{experiment.recipe}, {noise}{asked}. All strategies of a seed begin with the same labels."
     )
 
 
@@ -347,6 +364,10 @@ def _classes_picked(runs: list[Run], names: list[str]) -> str:
     return plots.class_histogram({n: c / seeds[n] for n, c in counts.items()}, names or [str(c) for c in range(top)])
 
 
+def _class_count(runs: list[Run]) -> int:
+    return 1 + max((label for run in runs for line in run.lines for label in line.get("labels", [])), default=0)
+
+
 def _collapse_rows(runs: list[Run]) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """Measure -> strategy -> (labels, mean over the seeds)."""
     found: dict[str, dict[str, dict[int, list[float]]]] = {}
@@ -356,7 +377,7 @@ def _collapse_rows(runs: list[Run]) -> dict[str, dict[str, list[tuple[int, float
                 value = line.get("collapse", {}).get(key)
                 if value is not None:
                     rows = found.setdefault(title, {}).setdefault(run.strategy, {})
-                    rows.setdefault(line["labelled"], []).append(value)
+                    rows.setdefault(spent(line), []).append(value)
     return {
         title: {name: [(b, float(np.mean(v))) for b, v in sorted(rows.items())] for name, rows in by.items()}
         for title, by in found.items()
@@ -385,12 +406,13 @@ def _markdown(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
-def _write_csv(path: Path, runs: list[Run]) -> None:
+def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["strategy", "seed", "labels", "accuracy"])
+        writer.writerow(["strategy", "seed", "labels", "accuracy", "items", "wrong"])
         for run in runs:
-            writer.writerows([run.strategy, run.seed, budget, accuracy] for budget, accuracy in run.accuracies)
+            rows = learnt(run, truth)
+            writer.writerows([run.strategy, run.seed, row.answers, row.accuracy, row.items, row.wrong] for row in rows)
 
 
 def _interval(mean: float | None, low: float | None, high: float | None) -> str:

@@ -38,8 +38,8 @@ class Run:
 
     @property
     def accuracies(self) -> list[tuple[int, float]]:
-        """Labels and accuracy of every training so far."""
-        return [(line["labelled"], line["accuracy"]) for line in self.lines if "accuracy" in line]
+        """Answers (labels, where there is one an item) and accuracy of every training so far."""
+        return [(spent(line), line["accuracy"]) for line in self.lines if "accuracy" in line]
 
 
 def conduct(
@@ -117,6 +117,11 @@ def pairs(experiment: Experiment) -> list[tuple[str, int]]:
     return [(strategy, seed) for seed in seeds for strategy in experiment.strategies]
 
 
+def spent(line: Line) -> int:
+    """How much of the budget was spent before a training."""
+    return int(line["answers"] if "answers" in line else line["labelled"])
+
+
 def slug(strategy: str, seed: int) -> str:
     """A folder's name."""
     return f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', strategy).strip('-')}-{seed}"
@@ -131,7 +136,15 @@ def _open(
     classes: int,
     locks: ExitStack,
 ) -> Run:
-    plan = Plan(strategy, experiment.budgets, seed, classes, experiment.control, keep=experiment.keep)
+    plan = Plan(
+        strategy,
+        experiment.budgets,
+        seed,
+        classes,
+        experiment.control,
+        keep=experiment.keep,
+        answers=experiment.answers,
+    )
     journal = Journal(out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())

@@ -14,7 +14,7 @@ from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import Run, conduct, read_experiment
 from ncalr.loop.run import Setting
-from ncalr.oracles import Noisy, Truth
+from ncalr.oracles import Truth, oracle_of
 
 
 def carry_out(
@@ -31,8 +31,9 @@ def carry_out(
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     with Board(experiment, live) as board:
-        runs = conduct(experiment, learner, settings_of(experiment, dataset), len(dataset.classes), out, board.show)
-    return runs, write_report(out, list(dataset.classes), dataset.pool)
+        settings = settings_of(experiment, dataset, root)
+        runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
+    return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
 
 
 def report_again(
@@ -45,15 +46,15 @@ def report_again(
         dataset = load(experiment.dataset, root)
     except NcalrError:
         return write_report(folders, out=out)
-    return write_report(folders, list(dataset.classes), dataset.pool, out)
+    return write_report(folders, list(dataset.classes), dataset.pool, out, dataset.labels)
 
 
-def settings_of(experiment: Experiment, dataset: Dataset) -> Callable[[int], Setting]:
+def settings_of(experiment: Experiment, dataset: Dataset, root: Path | str | None = None) -> Callable[[int], Setting]:
     """What each seed works on: the same initial pool and the same noise for all strategies."""
 
     def setting(seed: int) -> Setting:
         truth = Truth(dataset.pool.ids, dataset.labels, len(dataset.classes))
-        oracle = Noisy(truth, experiment.noise, seed) if experiment.noise else truth
+        oracle = oracle_of(experiment.noise, truth, seed, root)
         source = dataset.labels if experiment.stratified else len(dataset.pool)
         first = initial(source, experiment.start, seed, stratified=experiment.stratified, ids=dataset.pool.ids)
         return Setting(dataset.pool, oracle, dataset.test, dataset.test_labels, dataset.pool.ids[first].tolist())

@@ -36,10 +36,13 @@ EVIDENCE = frozenset(
         "labelled_logits",
         "labelled_probs",
         "labelled_enhanced",
+        "labelled_log",
         "labels",
     }
 )
-"""What a learner can be asked for."""
+"""What a learner can be asked for: what a strategy reads, and `labelled_log`, logits (t, m, c) of the labelled items at
+each check of the training, an entry of the record's history each. What a network says of an item in its terminal phase
+is what it was told about it; what it said on the way there is an opinion (`ncalr.loop.voice`)."""
 
 SUBSTITUTES = {"logits": "probs", "labelled_logits": "labelled_probs"}
 """What a learner that knows no logits gives in their place; `query` takes either."""

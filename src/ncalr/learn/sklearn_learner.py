@@ -47,11 +47,12 @@ from ncalr.learn.sklearn_steps import (
 )
 
 BLOCK = 16384  # rows of the pool that are predicted at a time
-NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs"})
+NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs", "labelled_log"})
 NEED_LAYERS = frozenset({"enhanced", "labelled_enhanced"})
 SET_ASIDE = {"random_state", "n_jobs", "verbose"}  # parameters that are set here, or do not change what is learnt
 ARRAYS = ("vectors", "labels", "outputs")
 FORMAT = "ncalr sklearn model 1"
+LEAST = 1e-12  # probabilities below count as this one where their logarithm is taken
 AGREEMENT = 1e-6  # how far probabilities may move when a saved model is fitted again
 
 
@@ -93,7 +94,7 @@ class SklearnLearner:
             (tuple(job.pool.shape), job.pool.dtype == np.uint8),
         )
         log = _Log(job.needs & NEED_CHECKPOINTS)
-        look = (lambda fitted: log.add(fitted.outputs_of(job.pool, task.watch))) if log.wanted else None
+        look = (lambda fitted: log.add(fitted, job.pool, task.watch, training.x)) if log.wanted else None
         fitted, record = self._train(training, look)
         record.flipping = log.flipping()
         record.notes = self._notes(fitted.estimator, record)
@@ -238,7 +239,7 @@ class SklearnModel:
         if name == "labels":
             return np.array(task.labels)
         if name in NEED_CHECKPOINTS and log is not None:
-            return np.stack(log.predictions if name == "checkpoint_predictions" else log.probs)
+            return np.stack(log.of(name))
         if name.endswith("features"):
             return vectors(pool, task.positions if labelled else task.watch)
         return self._fitted.outputs(self._training.x) if labelled else self._fitted.outputs_of(pool, task.watch)
@@ -271,18 +272,31 @@ class _Fitted:
 
 
 class _Log:
-    """What the checkpoints said about the watched items, as far as it was asked for."""
+    """What the checkpoints said about the watched items and the labelled ones, as far as it was asked for."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self.wanted = wanted
         self.predictions: list[Array] = []
         self.probs: list[Array] = []
+        self.labelled: list[Array] = []  # logarithms of probabilities, which are logits as good as any
 
-    def add(self, probs: Array) -> None:
+    def add(self, fitted: _Fitted, pool: Pool, watch: npt.NDArray[np.intp], x: Array) -> None:
         """One checkpoint."""
-        self.predictions.append(probs.argmax(axis=1).astype(np.min_scalar_type(probs.shape[1] - 1)))
-        if "sampled_probs" in self.wanted:
-            self.probs.append(probs.astype(np.float32))
+        if self.wanted - {"labelled_log"}:
+            probs = fitted.outputs_of(pool, watch)
+            self.predictions.append(probs.argmax(axis=1).astype(np.min_scalar_type(probs.shape[1] - 1)))
+            if "sampled_probs" in self.wanted:
+                self.probs.append(probs.astype(np.float32))
+        if "labelled_log" in self.wanted:
+            self.labelled.append(np.log(np.maximum(fitted.outputs(x), LEAST)).astype(np.float16))
+
+    def of(self, name: str) -> list[Array]:
+        """A piece of evidence, one array a checkpoint."""
+        return {
+            "checkpoint_predictions": self.predictions,
+            "sampled_probs": self.probs,
+            "labelled_log": self.labelled,
+        }[name]
 
     def flipping(self) -> float | None:
         """Share of the watched items whose prediction changed; None where none were watched."""

@@ -38,6 +38,7 @@ from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
 AHEAD = 8  # steps given to the device between two looks at the other runs
 SAVE_SECONDS = 20.0
+LARGEST_HALF = 65504.0
 
 
 class TorchLearner:
@@ -129,6 +130,7 @@ class TorchLearner:
         seed = number(job.seed, job.round)
         phase, record = Phase(recipe_), Record()
         keep = self._keep(job.needs)
+        log: list[Any] = []  # logits of the labelled set at each check, where they are asked for
         recorder = Recorder(max(len(task.watch), 1), task.classes, keep) if keep and len(task.watch) else None
         before = self._last.get(job.seed) if self.warm else None
         slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
@@ -136,7 +138,7 @@ class TorchLearner:
         store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
         found = store.read()
         if found is not None:
-            first = self._restore(slot, phase, record, recorder, found) + 1
+            first = self._restore(slot, phase, record, recorder, log, found) + 1
         _note_small_classes(task, record)
         marks: deque[Any] = deque()
         for epoch in range(first, recipe_.epochs + 1):
@@ -150,7 +152,7 @@ class TorchLearner:
             record.images += slot.steps * slot.build.batch
             self.progress.step(at, epoch, slot.steps * slot.build.batch)
             if phase.wants_check(epoch):
-                yield from self._check(slot, task, phase, record, epoch)
+                yield from self._check(slot, task, phase, record, log, epoch)
                 self.progress.check(at, job.round, record.history[-1])
             if epoch in phase.window:
                 record.checkpoints.append(epoch)
@@ -160,12 +162,14 @@ class TorchLearner:
             if epoch >= phase.last:
                 break
             if job.folder is not None and (time.perf_counter() - saved_at > SAVE_SECONDS or epoch in phase.window):
-                self._save(store, slot, phase, record, recorder, epoch)
+                self._save(store, slot, phase, record, recorder, log, epoch)
                 saved_at = time.perf_counter()
         record.rule, record.began = phase.rule, phase.began
         if recorder is not None and recorder.checkpoints > 1:
             record.flipping = float((recorder.flips() > 0).mean())
         evidence = yield from self._evidence(slot, feed, task, recorder)
+        if log:
+            evidence["labelled_log"] = np.stack(log)
         state = slot.state()
         yield slot.mark()
         self._return(slot)
@@ -177,7 +181,9 @@ class TorchLearner:
         shape, scales = tuple(job.pool.shape), feed.normalise.scales()
         return TorchModel(self, state, record, watched, evidence, task.classes, shape, scales)
 
-    def _check(self, slot: Slot, task: Task, phase: Phase, record: Record, epoch: int) -> Generator[Any, None, None]:
+    def _check(
+        self, slot: Slot, task: Task, phase: Phase, record: Record, log: list[Any], epoch: int
+    ) -> Generator[Any, None, None]:
         """The labelled set in evaluation mode: collapse measures, accuracy; may open the window."""
         features, logits = [], []
         for _, (f, z) in slot.sweep(slot.feed, task.positions):
@@ -190,6 +196,7 @@ class TorchLearner:
                 weights = None  # an inner layer was named: nc3 compares the last one with the means
             tensors = (*sums.tensors(), slot.bad, *(() if weights is None else (weights.detach().float(),)))
             arrived = tuple(_to_host(t) for t in tensors)
+            said = _to_host(_halved(torch.cat(logits))) if "labelled_log" in task.job.needs else None
         yield slot.mark()
         slot.check_loss(int(arrived[5]), epoch)
         collapse, accuracy, record.separation = read(arrived[:5], arrived[6] if weights is not None else None)
@@ -198,6 +205,8 @@ class TorchLearner:
         phase.add(Check(epoch, accuracy, collapse.nc1_quotient, 1 - collapse.nc4))
         facts = {name: value for name, value in asdict(collapse).items() if name not in ("items", "classes")}
         record.history.append({"epoch": epoch, "accuracy": accuracy, **facts})
+        if said is not None:
+            log.append(said.numpy())
 
     def _watch(
         self, slot: Slot, feed: Any, task: Task, recorder: Recorder, with_logits: bool
@@ -287,7 +296,14 @@ class TorchLearner:
     # -- a killed training goes on ------------------------------------------------------------------------------------
 
     def _save(
-        self, store: Any, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, epoch: int
+        self,
+        store: Any,
+        slot: Slot,
+        phase: Phase,
+        record: Record,
+        recorder: Recorder | None,
+        log: list[Any],
+        epoch: int,
     ) -> None:
         tensors = {f"net.{name}": value for name, value in slot.state().items()}
         tensors |= {f"loss.{name}": value for name, value in slot.loss.state(len(slot.labels)).items()}
@@ -297,6 +313,8 @@ class TorchLearner:
         arrays = {name: value.cpu().numpy() for name, value in tensors.items()}
         if recorder is not None:
             arrays |= {f"recorder.{name}": value for name, value in recorder.state().items()}
+        if log:
+            arrays["labelled_log"] = np.stack(log)
         facts = {
             "epoch": epoch,
             "record": record.as_dict(),
@@ -309,7 +327,9 @@ class TorchLearner:
         }
         store.write(arrays, facts)
 
-    def _restore(self, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, found: Any) -> int:
+    def _restore(
+        self, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, log: list[Any], found: Any
+    ) -> int:
         arrays, facts = found
         pick = lambda prefix: {n[len(prefix) :]: v for n, v in arrays.items() if n.startswith(prefix)}  # noqa: E731
         with slot.on():
@@ -321,6 +341,7 @@ class TorchLearner:
                 slot.loss.restore({name: torch.from_numpy(value) for name, value in pick("loss.").items()})
         if recorder is not None:
             recorder.restore(pick("recorder."))
+        log.extend(arrays.get("labelled_log", ()))
         phase.checks = [Check(**check) for check in facts["phase"]["checks"]]
         phase.rule, phase.began = facts["phase"]["rule"], facts["phase"]["began"]
         phase.window = tuple(facts["phase"]["window"])
@@ -457,6 +478,11 @@ def _to_host(tensor: Any) -> Any:
         return tensor
     room = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     return room.copy_(tensor, non_blocking=True)
+
+
+def _halved(logits: Any) -> Any:
+    """Logits in half precision, which knows no number beyond 65,504."""
+    return logits.float().clamp(-LARGEST_HALF, LARGEST_HALF).half()
 
 
 def _small(predictions: Any, classes: int) -> Any:

@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,18 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
+from ncalr.loop.answers import Doubts, Policy, policy
 from ncalr.loop.journal import Journal
+from ncalr.loop.labels import agreed, doubted
 from ncalr.loop.state import Line, State, replay
 from ncalr.loop.stopping import Stops
+from ncalr.loop.voice import Voice, voice_of
 from ncalr.oracles import Answers, Oracle, changes, remind
 from ncalr.types import Picks
 
 KEEP = ("", "last", "all")
 LEAST = 12  # how many of the least wanted items a round keeps, for the report
+UNSAID = {"keep": "", "answers": "single"}  # left out of what is stored where nothing else was chosen
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,16 @@ class Plan:
     """What a run is to do. Plain data: it is stored with the run, and a run is only resumed with the same."""
 
     strategy: str
-    budgets: tuple[int, ...]  # how many labels at each training
+    budgets: tuple[int, ...]  # how many answers at each training: labels, where there is one an item
     seed: int = 0
     classes: int = 0
     control: float = 0.0  # share of each batch that is drawn at random, for an unbiased estimate of the accuracy
     stops: Stops = field(default_factory=Stops)
     keep: str = ""  # models to keep for later evaluations: nothing, "last" or "all"
+    answers: str = "single"  # how often to ask about an item (`answers.py`)
 
     def __post_init__(self) -> None:
+        self.policy  # noqa: B018 (an unknown one is found here)
         if self.keep not in KEEP:
             raise unknown("keep", self.keep, KEEP)
         steps = self.budgets
@@ -56,10 +63,15 @@ class Plan:
         if not 0 <= self.control < 1:
             raise BadInput(f"control must lie in 0..1, got {self.control!r}")
 
+    @cached_property
+    def policy(self) -> Policy:
+        """How often to ask about an item."""
+        return policy(self.answers)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
         plain = {**asdict(self), "budgets": list(self.budgets)}
-        return plain if self.keep else {name: value for name, value in plain.items() if name != "keep"}
+        return {name: value for name, value in plain.items() if (name, value) not in UNSAID.items()}
 
 
 @dataclass(frozen=True)
@@ -78,13 +90,13 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
     state = replay(journal.lines())
     remind(setting.oracle, state.askings)
     if not state.rounds:
-        _write(journal, state, {"round": 0, **_asked(setting, list(setting.first))})
+        _write(journal, state, {"round": 0, **_first(plan, setting)})
     while not state.ended:
         number = len(state.rounds)
         changed = _changed(setting, state)
         state.change(changed)
         if state.awaited and len(set(state.labels.values())) < 2:  # nothing to learn from yet
-            _ask_again(setting, state, journal, {**changed, "round": number})
+            _ask_again(plan, setting, state, journal, {**changed, "round": number})
             continue
         job = Job(
             setting.pool,
@@ -93,8 +105,9 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
             plan.classes,
             seed=plan.seed,
             round=number,
-            needs=needs_of(plan.strategy) | ({"logits"} if plan.control else set()),
+            needs=needs_of(plan.strategy) | plan.policy.needs | ({"logits"} if plan.control else set()),
             watch=_open_ids(setting.pool, state),
+            soft=state.targets(plan.classes),
         )
         model = yield job
         _keep(plan.keep, model, journal.folder, number)
@@ -105,14 +118,10 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
 def one_round(plan: Plan, setting: Setting, state: State, model: Model, number: int) -> Line:
     """A trained model in, one line of the journal out: how good it is, what it picked, what was answered."""
     began = time.perf_counter()
-    line: Line = {"round": number, "labelled": len(state.labels), **_quality(setting, model)}
+    line: Line = {"round": number, "labelled": len(state.labels), **_spent(plan, state), **_quality(setting, model)}
     line["stop"] = plan.stops.reason(_with(state, line)) or _budget_spent(plan, state, model)
     if not line["stop"]:
-        wanted = next(b for b in plan.budgets if b > len(state.labels)) - len(state.labels)
-        fresh = min(max(wanted - len(state.awaited), 0), len(model.watched))
-        picked, why = _pick(plan, model, fresh, number)
-        line |= _asked(setting, [*state.awaited, *picked])
-        line |= why
+        line |= _questions(plan, setting, state, model, number)
     line["seconds"] = {"train": model.record.seconds, "round": time.perf_counter() - began}
     return line
 
@@ -156,14 +165,87 @@ def _with(state: State, line: Line) -> State:
     return State(state.labels, state.refused, state.awaited, [*state.rounds, line])
 
 
+def _first(plan: Plan, setting: Setting) -> Line:
+    """The initial pool, or as much of it as the first budget is enough for."""
+    k = len(setting.first)
+    first = list(setting.first)[: plan.policy.fresh(k, 0)]
+    line = _ask(plan.policy, setting, State(), first, [], k)
+    return line | agreed(plan.policy, State().after(line), None, plan.classes, plan.seed)
+
+
+def _questions(plan: Plan, setting: Setting, state: State, model: Model, number: int) -> Line:
+    """What is asked after a training, what is answered, and which labels that comes to."""
+    how, answers = plan.policy, _answers(plan, state)
+    wanted = next(b for b in plan.budgets if b > answers) - answers
+    voice = voice_of(model, list(state.labels)).at(state, _temperature(state)) if how.needs else None
+    owed = sum(how.each - len(state.votes[item]) for item in state.open_again(how.each))
+    fresh = min(max(how.fresh(wanted, owed) - len(state.awaited), 0), len(model.watched))
+    picked, why = _pick(plan, model, fresh, number)
+    again: list[Any] = []
+    if isinstance(how, Doubts) and voice is not None:
+        again = doubted(how, max(wanted - len(state.awaited), 0), picked, state, voice, [plan.seed, number])
+        if again and picked:
+            picked, why = _pick(plan, model, min(wanted - len(state.awaited) - len(again), fresh), number)
+    line = _ask(how, setting, state, [*state.awaited, *picked], again, wanted) | why
+    return line | _heard(plan, state.after(line), voice)
+
+
+def _heard(plan: Plan, state: State, voice: Voice | None) -> Line:
+    """What the answers come to; the model speaks with the temperature that the new ones give its last word."""
+    line: Line = {}
+    if voice is not None:
+        fitted = voice.last_word(state)
+        if fitted is not None:
+            line["temperature"] = _short(fitted)
+            voice = voice.at(state, line["temperature"])
+    return line | agreed(plan.policy, state, voice, plan.classes, plan.seed)
+
+
+def _ask(how: Policy, setting: Setting, state: State, new: list[Any], doubted: list[Any], k: int) -> Line:
+    """Ask about new items, and about others again, for k answers in all and no more; who does not answer is let be."""
+    line = _asked(setting, new)
+    counts = {item: len(said) for item, said in state.votes.items()}
+    counts |= {item: 1 for item, label in zip(line["ids"], line["labels"], strict=True) if label >= 0}
+    left = k - sum(label >= 0 for label in line["labels"])
+    calls, silent = [], set(state.settled)
+    while left > 0:
+        begun = [item for item, count in counts.items() if count < how.each]
+        ids = [item for item in (*begun, *doubted) if item not in silent][:left]
+        if not ids:
+            break
+        calls.append(_asked(setting, ids))
+        for item, label in zip(ids, calls[-1]["labels"], strict=True):
+            if label >= 0:
+                counts[item] += 1
+                left -= 1
+            else:
+                silent.add(item)
+        doubted = []
+    return line | {"again": calls} if calls else line
+
+
+def _answers(plan: Plan, state: State) -> int:
+    """What counts against the budget."""
+    return state.answers if plan.policy.collects else len(state.labels)
+
+
+def _spent(plan: Plan, state: State) -> Line:
+    return {"answers": state.answers} if plan.policy.collects else {}
+
+
+def _temperature(state: State) -> float | None:
+    return next((line["temperature"] for line in reversed(state.rounds) if "temperature" in line), None)
+
+
 def _asked(setting: Setting, ids: list[Any]) -> Line:
     """Ask, and put the answers beside the ids in the order of asking."""
     return _said(setting.oracle.answer(np.array(ids))) if ids else {"ids": [], "labels": [], "by": ""}
 
 
-def _ask_again(setting: Setting, state: State, journal: Journal, line: Line) -> None:
+def _ask_again(plan: Plan, setting: Setting, state: State, journal: Journal, line: Line) -> None:
     awaited = len(state.awaited)
-    _write(journal, state, line | _asked(setting, state.awaited))
+    line |= _ask(plan.policy, setting, state, state.awaited, [], plan.budgets[0] - _answers(plan, state))
+    _write(journal, state, line | agreed(plan.policy, state.after(line), None, plan.classes, plan.seed))
     if len(state.awaited) == awaited:
         raise NcalrError(
             f"{awaited} items were asked about and none is answered yet, and there are not two classes to learn from; "
@@ -217,9 +299,10 @@ def _quality(setting: Setting, model: Model) -> Line:
 
 
 def _budget_spent(plan: Plan, state: State, model: Model) -> str:
-    if len(state.labels) >= plan.budgets[-1]:
+    if _answers(plan, state) >= plan.budgets[-1]:
         return "budget"
-    return "" if len(model.watched) or state.awaited else "nothing left to ask"
+    left = len(model.watched) or state.awaited or state.open_again(plan.policy.cap)
+    return "" if left else "nothing left to ask"
 
 
 def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Line]:
@@ -227,6 +310,7 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
     if not k:
         return [], {}
     evidence, seed = model.evidence(), [plan.seed, number]
+    evidence.pop("labelled_log", None)  # the run's own
     drawn = round(plan.control * k)
     control: list[Any] = []
     line: Line = {}
@@ -251,7 +335,21 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
     line |= {"scores": [_short(v) for v in picks.scores], "parts": _short_parts(picks), "notes": list(picks.notes)}
     if picks.least is not None:
         line["least"] = {"ids": picks.least.ids.tolist(), "parts": _short_parts(picks.least)}
+    if "features" in model.evidence() and len(picks) > 1:
+        line["redundancy"] = _redundancy(evidence["features"], model.watched, picks.ids)
     return [*picks.ids.tolist(), *control], line
+
+
+def _redundancy(features: Any, watched: Any, ids: Any) -> float:
+    """How alike the picks are: the mean cosine of each to the nearest other one, of at most a thousand of them."""
+    order = np.argsort(watched, kind="stable")
+    rows = order[np.searchsorted(watched[order], ids[:1000])]
+    chosen = to_numpy(features[rows]).astype(np.float64)
+    lengths = np.linalg.norm(chosen, axis=1, keepdims=True)
+    chosen /= np.where(lengths > 0, lengths, 1.0)
+    cosines = chosen @ chosen.T
+    np.fill_diagonal(cosines, -np.inf)
+    return _short(cosines.max(axis=1).mean())
 
 
 def _short_parts(picks: Picks) -> dict[str, list[float]]:

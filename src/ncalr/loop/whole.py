@@ -12,7 +12,7 @@ from ncalr.loop.run import Plan, Setting
 from ncalr.loop.run import run as drive
 from ncalr.loop.state import State
 from ncalr.loop.stopping import Stops
-from ncalr.oracles import Noisy, Oracle, Truth
+from ncalr.oracles import Oracle, Truth, oracle_of
 
 
 def run(
@@ -29,21 +29,22 @@ def run(
     seed: int = 0,
     control: float = 0.0,
     stops: Stops | None = None,
+    answers: str = "single",
     device: Any = None,
 ) -> State:
     """Active learning from the first labels to the last; started again with the same folder, it goes on.
 
-    `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many labels there are at each
-    training. Without an oracle the dataset's own labels answer, with `noise` where that is given. `control` is the
-    share of each batch that is drawn at random. The state that comes back has the labels and, a round each, accuracy,
-    picks and why (`state.rounds`); the same lines are in the folder's journal.
+    `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many answers there are at each
+    training, and `answers` how often to ask about an item (`ncalr.loop.answers`). Without an oracle the dataset's own
+    labels answer, with `noise` where that is given (`ncalr.oracles.named`). `control` is the share of each batch that
+    is drawn at random. The state that comes back has the labels, the answers they are made of and, a round each,
+    accuracy, picks and why (`state.rounds`); the same lines are in the folder's journal.
     """
     found = load(dataset) if isinstance(dataset, str) else dataset
     classes = len(found.classes)
-    plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops())
+    plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops(), answers=answers)
     if oracle is None:
-        oracle = Truth(found.pool.ids, found.labels, classes)
-        oracle = Noisy(oracle, noise, seed) if noise else oracle
+        oracle = oracle_of(noise, Truth(found.pool.ids, found.labels, classes), seed)
     if learner is None:
         from ncalr.learn import TorchLearner
 

@@ -164,16 +164,19 @@ class Tally:
         for ids in askings:
             self.count(as_ids(ids))
 
+    def times(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """How many calls held each of these ids."""
+        return np.array([self._times[key] for key in ids.tolist()], np.int64)
+
     def count(self, ids: Ids) -> npt.NDArray[np.int64]:
         """How many earlier calls held each of these ids; this call counts from now on."""
-        unique, places = np.unique(ids, return_inverse=True)
-        keys = unique.tolist()
-        before = np.array([self._times[key] for key in keys], np.int64)
+        before = self.times(ids)
+        keys = np.unique(ids).tolist()
         self._calls += bool(keys)
         self._times.update(keys)
         for key in keys:
             self._first.setdefault(key, self._calls)
-        return np.asarray(before[places.reshape(-1)])
+        return before
 
     def since(self, ids: Ids) -> npt.NDArray[np.int64]:
         """How many calls were made after the first that held each of these ids; -1 where there was none."""

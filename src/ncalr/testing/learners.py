@@ -32,6 +32,7 @@ from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, needs_of
 
+SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c")}  # h: checks, of which there are more than checkpoints
 PLAIN_FILES = {".json", ".npy", ".safetensors"}
 
 
@@ -143,7 +144,7 @@ def check_shapes(case: LearnerCase) -> None:
     """Every array has the shape `ncalr.query` expects, class numbers are whole numbers, labels are those given."""
     sizes = {"n": len(case.model.watched), "m": len(case.labelled), "c": case.classes}
     for name, array in case.evidence.items():
-        letters = SHAPES[name]
+        letters = SHAPES_ALL[name]
         assert array.ndim == len(letters), f"{name} has shape {array.shape}, expected {letters}"
         for letter, size in zip(letters, array.shape, strict=True):
             assert sizes.setdefault(letter, size) == size, f"{name} has shape {array.shape}, with {letter} {sizes}"
@@ -173,9 +174,9 @@ def check_watch(case: LearnerCase) -> None:
     watch = to_numpy(case.model.watched)[order]
     model = case.fit(watch=watch)
     assert np.array_equal(to_numpy(model.watched), watch), "not the watch list in its order"
+    _assert_same(_outputs(case, model), _outputs(case, case.model), "what is watched changed what is learnt")
     expected = {name: _rows(name, array, order) for name, array in case.evidence.items()}
     _assert_same(arrays(model), expected, "the rows of a watch list are not those of its items")
-    _assert_same(_outputs(case, model), _outputs(case, case.model), "what is watched changed what is learnt")
 
 
 def check_all_labelled(case: LearnerCase) -> None:
@@ -244,7 +245,7 @@ def check_missing_class(case: LearnerCase) -> None:
     model = case.fit(ids=case.pool.ids[rows], labels=case.truth[rows])
     for name, array in arrays(model).items():
         assert np.isfinite(array).all(), f"{name} holds NaN or infinity"
-        if SHAPES[name][-1] == "c":
+        if SHAPES_ALL[name][-1] == "c":
             assert array.shape[-1] == case.classes, f"{name} has {array.shape[-1]} columns"
     found = to_numpy(model.predict(case.pool, case.pool.ids[rows])).argmax(axis=1)
     assert np.mean(found == case.truth[rows]) > 0.5, "the columns are not those of the classes"
@@ -385,6 +386,8 @@ def check_record(case: LearnerCase) -> None:
     assert record.seconds > 0, "no time was taken"
     assert record.epochs >= 1, "no epochs"
     assert record.history, "the history is empty"
+    checks = len(case.evidence.get("labelled_log", record.history))
+    assert checks == len(record.history), "labelled_log does not have an entry for each of the history"
     assert all(0 <= entry["accuracy"] <= 1 for entry in record.history), "accuracy lies in 0..1"
     if log is not None:
         assert len(record.checkpoints) == len(log), "the record has other checkpoints than the evidence"

@@ -1,0 +1,334 @@
+"""The noise study: real wrong labels (CIFAR-10N) as oracles and under audit, in slices of GPU time that add up.
+
+    python3 benchmarks/noise_study.py run   --data ROOT --out DIR --minutes 9    as many trainings as fit
+    python3 benchmarks/noise_study.py audit --data ROOT --out DIR --minutes 9    all 50,000 labels, worst and aggregate
+    python3 benchmarks/noise_study.py status --out DIR                           what is done, what is missing
+    python3 benchmarks/noise_study.py keep   --out DIR                           its journals into results/noise
+
+ROOT holds cifar10 and cifar10n_labels.npz (row-aligned with it). The experiments:
+
+* the three annotators of each image as the oracle, 2,000 to 12,000 answers by 2,000: random and ncal with single
+  labels, ncal with three votes an item, ncal with our policy; with plain and with noise-tolerant training;
+* the worst label of each image (40.2 % wrong) as a single noisy oracle: random, margin, badge, ncal, and ncal with
+  robust class means; with plain and with noise-tolerant training;
+* the audit: how well wrong labels are found, by ours and by its rivals (`audit_scores`).
+
+`ncalr report DIR/a DIR/b` makes one report of the experiments of one training; no GPU is needed for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from ncalr.data.dataset import Dataset, load  # noqa: E402
+from ncalr.dynamics import aum  # noqa: E402
+from ncalr.dynamics.scores import softmax  # noqa: E402
+from ncalr.evaluate.audit import audit  # noqa: E402
+from ncalr.evaluate.crossfit import crossfit  # noqa: E402
+from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
+from ncalr.lab.experiment import Experiment  # noqa: E402
+from ncalr.lab.runner import Run, conduct, read_runs  # noqa: E402
+from ncalr.lab.session import settings_of  # noqa: E402
+from ncalr.learn.learner import Job, Learner  # noqa: E402
+from ncalr.loop.journal import claim  # noqa: E402
+
+FILE = "cifar10n_labels.npz"
+PEOPLE = f"annotators(file='{FILE}', labels=[random_label1, random_label2, random_label3])"
+WORST = f"given(file='{FILE}', labels=worse_label)"
+TRAININGS = {"plain": "strong(epochs=120)", "elr": "strong(epochs=120, loss=elr)"}
+POLICIES = {"single": ("random", "ncal"), "votes(n=3)": ("ncal",), "doubts": ("ncal",)}
+ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
+
+AUDITED = {"worst": "worse_label", "aggregate": "aggre_label"}
+SEEDS = 3
+FOLDS = 3
+AUDIT = "strong(epochs=30, opens=0.3, fallback=0.3{})"  # the window opens early, so that the log reaches back
+LEAST = 1e-12
+
+
+def plan() -> dict[str, Experiment]:
+    """Every experiment, in the order in which they are wanted."""
+    found = {}
+    for training, recipe in TRAININGS.items():
+        for answers, strategies in POLICIES.items():
+            name = f"people-{answers.partition('(')[0]}-{training}"
+            found[name] = _experiment(strategies, recipe, PEOPLE, answers)
+    worst = {f"worst-{training}": _experiment(ALONE, recipe, WORST, "single") for training, recipe in TRAININGS.items()}
+    return found | worst
+
+
+def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: str) -> Experiment:
+    sizes = (SEEDS, 2_000, 2_000, 12_000)
+    return Experiment("cifar10", strategies, *sizes, "resnet18", recipe, noise, answers=answers)
+
+
+# -- active learning ----------------------------------------------------------------------------------------------
+
+
+def run(data: Path, out: Path, minutes: float, together: int, only: list[str], experiments: Any = None) -> None:
+    """Train until the slice is over."""
+    from ncalr.learn import TorchLearner
+
+    enough = _clock(minutes)
+
+    def watch(one: Run) -> None:
+        if one.accuracies:
+            answers, accuracy = one.accuracies[-1]
+            print(f"{one.strategy:<26}{one.seed}{answers:>8,}{100 * accuracy:>8.2f}", flush=True)
+
+    for name, experiment in (experiments or plan()).items():
+        if only and name not in only:
+            continue
+        claim(out / name, experiment.as_dict())
+        found = read_runs(out / name)
+        if all(one.lines and one.lines[-1].get("stop") for one in found):
+            continue
+        print(name, flush=True)
+        began, before = time.perf_counter(), sum(len(one.accuracies) for one in found)
+        dataset = load(experiment.dataset, data)
+        learner = TorchLearner(experiment.network, experiment.recipe, together=together, progress=False)
+        settings = settings_of(experiment, dataset, data)
+        runs = conduct(experiment, learner, settings, len(dataset.classes), out / name, watch, enough)
+        _note(out, name, sum(len(one.accuracies) for one in runs) - before, began, together)
+        if any(one.job is not None for one in runs):
+            print("the slice is over", flush=True)
+            return
+
+
+def _clock(minutes: float) -> Callable[[], bool]:
+    """Whether another piece of work, a little longer than the last one, would not fit into the slice."""
+    deadline = time.perf_counter() + 60 * minutes
+    asked: list[float] = []
+
+    def enough() -> bool:
+        asked.append(time.perf_counter())
+        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
+        return asked[-1] + 1.2 * last > deadline
+
+    return enough
+
+
+def _note(out: Path, name: str, trainings: int, began: float, together: int) -> None:
+    import torch
+
+    spent = {"experiment": name, "trainings": trainings, "seconds": round(time.perf_counter() - began, 1)}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    with (out / "slices.jsonl").open("a") as log:
+        log.write(json.dumps(spent | {"together": together, "gpu": gpu}) + "\n")
+
+
+# -- the audit ----------------------------------------------------------------------------------------------------
+
+
+def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
+    """Every set of labels with every seed, as far as the slice allows; a line each in audit.jsonl."""
+    from ncalr.learn import TorchLearner
+
+    enough, dataset = _clock(minutes), load("cifar10", data)
+    labels = read_labels(data / FILE, dataset)
+    out.mkdir(parents=True, exist_ok=True)
+
+    def learner(more: str) -> Learner:
+        return TorchLearner("resnet18", AUDIT.format(more), together=together, progress=False)
+
+    for name, seed, part in audit_parts(out):
+        if enough():
+            print("the slice is over", flush=True)
+            return
+        began = time.perf_counter()
+        scores = audit_scores(part, learner, dataset, labels[name], seed)
+        for score, doubt in scores.items():
+            line = {"labels": name, "seed": seed, "part": part, "score": score, **found(doubt, labels[name], dataset)}
+            _append(out / "audit.jsonl", line)
+            print(f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True)
+        _append(out / "audit.jsonl", {"labels": name, "seed": seed, "part": part, "done": True})
+        _note(out, f"audit {name} {seed} {part}", FOLDS if part != "in sample" else 1, began, together)
+
+
+PARTS = ("ours", "plain", "in sample")
+
+
+def audit_parts(out: Path) -> Iterator[tuple[str, int, str]]:
+    """What of the audit is not done yet."""
+    done = {(line["labels"], line["seed"], line["part"]) for line in _lines(out / "audit.jsonl") if line.get("done")}
+    for seed in range(SEEDS):
+        for name in AUDITED:
+            for part in PARTS:
+                if (name, seed, part) not in done:
+                    yield name, seed, part
+
+
+def audit_scores(
+    part: str, learner: Callable[[str], Learner], dataset: Dataset, labels: Any, seed: int
+) -> dict[str, Any]:
+    """Doubts (n,) about all labels, higher = more doubtful, by name.
+
+    ours        cross-fitted with the noise-tolerant loss: the audit, each of its signs, and the rivals' formulas on the
+                same probabilities, to tell what is due to the training
+    plain       cross-fitted with cross-entropy, as most people would: confident learning's scores on the out-of-sample
+                probabilities of the last checkpoint, by formula, and by cleanlab where it is installed
+    in sample   one network on all labels with cross-entropy: AUM (Pleiss et al. 2020) over all checks, the loss at the
+                end, and the mean loss before the terminal phase
+    """
+    ids, classes = dataset.pool.ids, len(dataset.classes)
+    if part == "in sample":
+        job = Job(dataset.pool, ids, labels, classes, seed=seed, needs=frozenset({"labelled_log"}), watch=[])
+        return in_sample(learner("").fit(job), labels)
+    fitted = crossfit(
+        learner(", loss=elr" if part == "ours" else ""), dataset.pool, ids, labels, classes, folds=FOLDS, seed=seed
+    )
+    probs = np.exp(fitted.log[-1].astype(np.float64))
+    probs /= probs.sum(axis=1, keepdims=True)
+    if part == "plain":
+        return {**confident(probs, labels), **cleanlab_scores(probs, labels)}
+    judged = audit(fitted.features, fitted.logits, labels, fitted.log, classes=classes, folds=fitted.folds, draws=20)
+    signs = {f"ours, {name} alone": sign for name, sign in judged.signs.items()}
+    wrong = {} if judged.share is None else {"ours, chance of being wrong": judged.share.wrong}
+    on_ours = {f"{name}, on our probabilities": doubt for name, doubt in confident(probs, labels).items()}
+    return {"ours": judged.doubt, **signs, **wrong, **on_ours}
+
+
+def confident(probs: Any, labels: Any) -> dict[str, Any]:
+    """Confident learning's scores (Northcutt et al. 2021): self-confidence p_y, margin p_y - max of the others."""
+    rows = np.arange(len(labels))
+    own = probs[rows, labels]
+    others = probs.copy()
+    others[rows, labels] = -np.inf
+    return {"self-confidence": 1 - own, "normalised margin": (1 - own + others.max(axis=1)) / 2}
+
+
+def cleanlab_scores(probs: Any, labels: Any) -> dict[str, Any]:
+    """The same by cleanlab itself, with its adjustment by class thresholds; nothing where it is not installed."""
+    try:
+        from cleanlab.rank import get_label_quality_scores
+    except ImportError:
+        return {}
+    adjusted = get_label_quality_scores(labels, probs, method="normalized_margin", adjust_pred_probs=True)
+    return {
+        "cleanlab, self-confidence": -get_label_quality_scores(labels, probs),
+        "cleanlab, normalised margin, adjusted": -adjusted,
+    }
+
+
+def in_sample(model: Any, labels: Any) -> dict[str, Any]:
+    """What a training says about the labels that it was given."""
+    log, record = model.evidence()["labelled_log"], model.record
+    rows = np.arange(len(labels))
+    losses = [-np.log(np.maximum(softmax(step)[rows, labels], LEAST)) for step in log]
+    early = [at for at, check in enumerate(record.history) if check["epoch"] < record.began] or list(range(len(log)))
+    return {
+        "AUM": -aum(log, labels),
+        "loss at the end": losses[-1],
+        "mean loss, early": np.mean([losses[at] for at in early], axis=0),
+    }
+
+
+def found(doubt: Any, labels: Any, dataset: Dataset) -> dict[str, float]:
+    """How well a score finds the wrong labels."""
+    wrong = labels != dataset.labels
+    right, other = -np.asarray(doubt, np.float64)[~wrong], -np.asarray(doubt, np.float64)[wrong]
+    return {
+        "wrong": float(wrong.mean()),
+        "auroc": float(auroc(right, other)),
+        "average precision": float(aupr_out(right, other)),
+    }
+
+
+def read_labels(path: Path, dataset: Dataset) -> dict[str, Any]:
+    """The audited labels, after a look whether they are about these items in this order."""
+    with np.load(path, allow_pickle=False) as arrays:
+        if "clean_label" in arrays and not np.array_equal(arrays["clean_label"], dataset.labels):
+            sys.exit(f"{path.name} is about other items than {dataset.name}, or in another order")
+        return {name: arrays[key].astype(np.int64) for name, key in AUDITED.items()}
+
+
+# -- what is there --------------------------------------------------------------------------------------------------
+
+
+def table(out: Path) -> str:
+    """The audit as Markdown: mean over the seeds, and their number."""
+    lines = [line for line in _lines(out / "audit.jsonl") if "auroc" in line]
+    rows = ["| labels | score | AUROC | average precision | seeds |", "| --- | --- | --- | --- | --- |"]
+    for name, score in dict.fromkeys((line["labels"], line["score"]) for line in lines):
+        mine = {line["seed"]: line for line in lines if (line["labels"], line["score"]) == (name, score)}
+        cells = [_spread([line[key] for line in mine.values()]) for key in ("auroc", "average precision")]
+        rows.append(f"| {name} | {score} | {cells[0]} | {cells[1]} | {len(mine)} |")
+    return "\n".join(rows)
+
+
+def _spread(values: list[float]) -> str:
+    more = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4f}{more}"
+
+
+def status(out: Path) -> None:
+    """How far each experiment is."""
+    for name, experiment in plan().items():
+        wanted = len(experiment.strategies) * experiment.seeds * len(experiment.budgets)
+        runs = read_runs(out / name) if (out / name / "experiment.json").exists() else []
+        print(f"{name:<24}{sum(len(one.accuracies) for one in runs):>6} of {wanted} trainings")
+    print(f"{'audit':<24}{SEEDS * len(AUDITED) * len(PARTS) - len([*audit_parts(out)]):>6} of "
+          f"{SEEDS * len(AUDITED) * len(PARTS)} parts")  # fmt: skip
+    if (out / "audit.jsonl").exists():
+        print(table(out))
+
+
+def keep(out: Path) -> None:
+    """Copy the journals into the repository without the scores of single picks: what a comparison or resuming needs."""
+    for source in sorted(out.rglob("*.json*")):
+        target = ROOT / "results" / "noise" / source.relative_to(out)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lines = source.read_text().splitlines(keepends=True)
+        if source.name == "journal.jsonl":
+            kept = [{k: v for k, v in json.loads(x).items() if k not in ("scores", "parts")} for x in lines]
+            lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in kept]
+        target.write_text("".join(lines))
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file; one that was torn will be made again."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _append(path: Path, line: dict[str, Any]) -> None:
+    with path.open("ab+") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(line).encode() + b"\n")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "audit", "status", "keep"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "noise")
+    parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument("--together", type=int, default=6)
+    parser.add_argument("--only", action="append", default=[])
+    arguments = parser.parse_args()
+    if arguments.what == "run":
+        run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only)
+    elif arguments.what == "audit":
+        audit_all(arguments.data, arguments.out, arguments.minutes, arguments.together)
+    elif arguments.what == "keep":
+        keep(arguments.out)
+    else:
+        status(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The report's part about answers: what they were spent on, and how many labels are wrong where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncalr.data.pool import Pool
+from ncalr.lab.runner import Run, spent
+from ncalr.loop.state import State
+
+
+class Learnt(NamedTuple):
+    """The labels of one training."""
+
+    answers: int  # spent so far
+    items: int  # they are about; the other answers are second opinions
+    wrong: float | None  # share of the labels, None where the truth is not known
+    accuracy: float
+
+
+def truth_of(pool: Pool | None, labels: Any) -> dict[Any, int]:
+    """The true label by id; nothing where it is not known."""
+    if pool is None or labels is None:
+        return {}
+    return dict(zip(pool.ids.tolist(), np.asarray(labels).tolist(), strict=True))
+
+
+def learnt(run: Run, truth: Mapping[Any, int]) -> list[Learnt]:
+    """What each training of a run learnt from."""
+    state, found = State(), []
+    for line in run.lines:
+        if "accuracy" in line:
+            state.change(line)
+            known = [label != truth[item] for item, label in state.labels.items()] if truth else []
+            wrong = float(np.mean(known)) if known else None
+            found.append(Learnt(spent(line), len(state.labels), wrong, line["accuracy"]))
+        state.take(line)
+    return found
+
+
+def answers_table(runs: list[Run], truth: Mapping[Any, int]) -> str:
+    """Labels by strategy and budget, as HTML; nothing where there is one right answer an item."""
+    rows: dict[str, dict[int, list[Learnt]]] = {}
+    for run in runs:
+        for row in learnt(run, truth):
+            rows.setdefault(run.strategy, {}).setdefault(row.answers, []).append(row)
+    everything = [row for budgets in rows.values() for found in budgets.values() for row in found]
+    if not any(row.wrong or row.items != row.answers for row in everything):
+        return ""
+    budgets = sorted({row.answers for row in everything})
+    head = "".join(f"<th>{name}</th>" for name in ("strategy", *(f"{budget:,}" for budget in budgets)))
+    body = "".join(
+        f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{_cell(found.get(b, []))}</td>" for b in budgets) + "</tr>"
+        for name, found in rows.items()
+    )
+    return (
+        f"<h2>Answers and wrong labels</h2><div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        "</table></div><p class=soft>By the number of answers: the share of the labels learnt that are wrong, where "
+        "the truth is known, and how many items they are about; the other answers are second opinions. Means over the "
+        "seeds.</p>"
+    )
+
+
+def _cell(found: list[Learnt]) -> str:
+    if not found:
+        return ""
+    items = f"{np.mean([row.items for row in found]):,.0f}"
+    known = [row.wrong for row in found if row.wrong is not None]
+    return f"{100 * np.mean(known):.1f} % of {items}" if known else f"{items} items"

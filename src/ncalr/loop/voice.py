@@ -1,0 +1,82 @@
+"""What the model says of items, as one more voter: of labelled ones what it said before it knew them by heart.
+
+A network in its terminal phase gives every training label probability 1, the wrong ones too. Its opinion about a
+labelled item is therefore taken from the checks before that phase began (`labelled_log`): the mean probability over
+them, over all checks where the phase began with the first. Of an item that is not labelled it was told nothing, and its
+last word counts.
+
+The two are not equally sure of themselves, the first because it had not learnt much, the second because it has learnt
+everything. Each is tempered (`ncalr.votes.fit_temperature`) on answers that it was not shown when it spoke: the first
+on those of the labelled items, the last word on those that came after it in the round before, as far as there were
+`FEW`; with fewer the first temperature serves both. Then a labelled item and a new one stand on one scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.dynamics.scores import softmax
+from ncalr.geometry.statistics import to_numpy
+from ncalr.learn.learner import Model
+from ncalr.loop.state import State
+from ncalr.votes import Votes, fit_temperature, tempered
+
+Floats = npt.NDArray[np.float64]
+
+FEW = 20  # answers, from which on a temperature can be fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Voice:
+    """Probabilities of labelled items and of watched ones, as the model gives them."""
+
+    labelled: dict[Any, Floats]
+    watched: dict[Any, Floats]
+    classes: int
+    temperatures: tuple[float, float] = (1.0, 1.0)
+
+    def of(self, ids: list[Any]) -> Floats:
+        """Tempered probabilities (n, c) of these items; equal ones for an item of which the model said nothing."""
+        found = np.full((len(ids), self.classes), 1 / self.classes)
+        for kind, temperature in zip((self.labelled, self.watched), self.temperatures, strict=True):
+            rows = [row for row, item in enumerate(ids) if item in kind]
+            if rows:
+                found[rows] = tempered(np.stack([kind[ids[row]] for row in rows]), temperature)
+        return found
+
+    def at(self, state: State, last: float | None) -> Voice:
+        """The voice tempered on the answers so far; `last` is the temperature of its last word, where it is known."""
+        first = fit_temperature(votes_of(state, list(self.labelled), self.classes), np.stack([*self.labelled.values()]))
+        return Voice(self.labelled, self.watched, self.classes, (first, first if last is None else last))
+
+    def last_word(self, state: State) -> float | None:
+        """The temperature of the last word by what was answered since; None where that is too little."""
+        new = [item for item in self.watched if item in state.votes]
+        if len(new) < FEW:
+            return None
+        return fit_temperature(votes_of(state, new, self.classes), np.stack([self.watched[item] for item in new]))
+
+
+def voice_of(model: Model, labelled: list[Any]) -> Voice:
+    """What a model says, given the ids it was trained on in their order."""
+    evidence, record = model.evidence(), model.record
+    log = to_numpy(evidence["labelled_log"])
+    early = [at for at, check in enumerate(record.history) if check["epoch"] < record.began]
+    first = np.mean([softmax(log[at].astype(np.float64)) for at in early or range(len(log))], axis=0)
+    if "logits" in evidence:
+        last = softmax(to_numpy(evidence["logits"]).astype(np.float64))
+    else:
+        last = to_numpy(evidence["probs"]).astype(np.float64)
+    watched = to_numpy(model.watched).tolist()
+    return Voice(dict(zip(labelled, first, strict=True)), dict(zip(watched, last, strict=True)), int(first.shape[1]))
+
+
+def votes_of(state: State, items: list[Any], classes: int) -> Votes:
+    """The answers about these items."""
+    rows = [(item, by, label) for item in items for by, label in state.votes.get(item, ())]
+    about, by, labels = zip(*rows, strict=True) if rows else ((), (), ())
+    return Votes.from_long(about, by, np.array(labels, np.int64), classes, known_items=items)

@@ -1,0 +1,68 @@
+"""The oracle of an experiment, as text: a kind of noise over the truth, or labels that people gave, from a file.
+
+    symmetric(rate=0.2)                                                      any kind of `ncalr.oracles.noises()`
+    given(file='cifar10n_labels.npz', labels=worse_label)                    one label an item, always the same
+    annotators(file='cifar10n_labels.npz', labels=[random_label1, random_label2, random_label3])
+                                                                             the n-th question gets the n-th label
+
+A file is an .npz whose arrays have a row for each item of the pool, in its order; it is looked for below the root of
+the datasets (`--root`, NCALR_DATA) unless its path is absolute, so that an experiment can be told without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncalr.acquire.spec import Spec, parse
+from ncalr.data.dataset import data_root
+from ncalr.errors import BadInput, unknown
+from ncalr.oracles.annotators import Annotators
+from ncalr.oracles.noise import Noisy
+from ncalr.oracles.oracle import Labels, Oracle, Truth, as_labels
+
+
+def oracle_of(text: str, truth: Truth, seed: int | Sequence[int] = 0, root: Path | str | None = None) -> Oracle:
+    """The oracle that a text stands for; the truth itself where it is empty."""
+    if not text:
+        return truth
+    spec = parse(text)
+    if spec.name == "annotators":
+        named = _columns(spec, truth, root)
+        return Annotators.of_labels(truth.ids, named, truth.classes)
+    if spec.name == "given" and spec.options:
+        (labels,) = _columns(spec, truth, root, most=1).values()
+        return Noisy(truth, "given", seed, given=labels)
+    return Noisy(truth, spec, seed)
+
+
+def _columns(spec: Spec, truth: Truth, root: Path | str | None, most: int | None = None) -> dict[str, Labels]:
+    """The arrays that a spec names, in its order."""
+    for option in spec.options:
+        if option not in ("file", "labels"):
+            raise unknown(f"option of {spec.name!r} called", option, ("file", "labels"))
+    example = f"{spec.name}(file='labels.npz', labels={'ann' if most else '[ann, bob]'})"
+    file, labels = spec.options.get("file"), spec.options.get("labels")
+    names = [labels] if isinstance(labels, str) else labels
+    if not isinstance(file, str) or not isinstance(names, list) or not names or len(names) > (most or len(names)):
+        raise BadInput(f"{spec} needs a file and the names of {'one array' if most else 'arrays'} in it: {example}")
+    path = data_root(root) / Path(file).expanduser()
+    if not path.is_file():
+        raise BadInput(f"there are no labels in {path}; name a file that is there, absolute or below the data's root")
+    with np.load(path, allow_pickle=False) as arrays:
+        missing = [name for name in names if name not in arrays.files]
+        if missing:
+            raise unknown(f"labels in {path.name} called", str(missing[0]), arrays.files)
+        return {name: _aligned(arrays[name], name, path, truth) for name in names}
+
+
+def _aligned(labels: Any, name: str, path: Path, truth: Truth) -> Labels:
+    if len(labels) != len(truth.ids):
+        raise BadInput(
+            f"{name} in {path.name} has {len(labels)} rows and the pool {len(truth.ids)} items; they must be the same "
+            "items in the same order, so a pool that is only a part of a dataset has no such file"
+        )
+    return as_labels(labels, truth.classes, len(truth.ids), f"{name} in {path.name}")

@@ -1,0 +1,126 @@
+"""The noise study on digits with tiny networks: slices add up, the audit's scores find planted mistakes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncalr.data import ArrayPool, load
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import read_runs
+from ncalr.learn import TorchLearner
+
+PATH = Path(__file__).parents[2] / "benchmarks" / "noise_study.py"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("noise_study", PATH)
+    module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+@pytest.fixture(scope="module")
+def vectors(digits):
+    """Some of them as vectors, for a network that trains in a second."""
+    flat = {}
+    for name in ("pool", "test"):
+        pool = getattr(digits, name)
+        items = pool.read(np.arange(450)).reshape(450, -1)
+        flat[name] = ArrayPool((items / 255).astype(np.float32), ids=pool.ids[:450])
+    return replace(digits, **flat, labels=digits.labels[:450], test_labels=digits.test_labels[:450])
+
+
+def mistaken(digits, rate=0.2):
+    rng = np.random.default_rng(0)
+    return np.where(rng.random(len(digits.labels)) < rate, rng.integers(0, 10, len(digits.labels)), digits.labels)
+
+
+@pytest.fixture
+def root(tmp_path, digits):
+    names = ("random_label1", "random_label2", "random_label3", "worse_label")
+    np.savez(tmp_path / "cifar10n_labels.npz", **{name: mistaken(digits) for name in names})
+    return tmp_path
+
+
+def test_the_plan_is_what_must_be_shown(study):
+    plan = study.plan()
+    assert len(plan) == 8
+    assert {e.budgets for e in plan.values()} == {(2000, 4000, 6000, 8000, 10000, 12000)}
+    assert {e.seeds for e in plan.values()} == {3}
+    assert {e.answers for name, e in plan.items() if name.startswith("people")} == {"single", "votes(n=3)", "doubts"}
+    assert plan["worst-elr"].strategies == ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
+    assert "/" not in plan["people-doubts-elr"].noise, "no machine's path in a result"
+
+
+def test_slices_add_up(study, root, capsys):
+    small = {"start": 30, "step": 15, "end": 45, "seeds": 1, "network": "resnet8"}
+    recipe = "digits(epochs=2, checkpoints=2)"
+    experiments = {
+        "people-doubts": Experiment("digits", ("ncal",), recipe=recipe, noise=study.PEOPLE, answers="doubts", **small),
+        "worst": Experiment("digits", ("random",), recipe=recipe, noise=study.WORST, **small),
+    }
+    study.run(root, root / "out", 0.0, 1, [], experiments)
+    assert "the slice is over" in capsys.readouterr().out
+    for _ in range(2):
+        study.run(root, root / "out", 5.0, 1, [], experiments)
+    for name in experiments:
+        assert [answers for answers, _ in read_runs(root / "out" / name)[0].accuracies] == [30, 45]
+    noted = [json.loads(line) for line in (root / "out" / "slices.jsonl").read_text().splitlines()]
+    assert [line["trainings"] for line in noted] == [0, 2, 2]
+
+
+@pytest.mark.parametrize("part", ["ours", "plain", "in sample"])
+def test_the_audits_scores_find_mistakes(study, vectors, part):
+    labels = mistaken(vectors)
+
+    def learner(more):
+        recipe = f"digits(epochs=10, checkpoints=3, opens=0.3, fallback=0.3{more})"
+        return TorchLearner("mlp(widths=32)", recipe, device="cpu", progress=False)
+
+    scores = study.audit_scores(part, learner, vectors, labels, 0)
+    measured = {name: study.found(doubt, labels, vectors) for name, doubt in scores.items()}
+    for name, values in measured.items():
+        assert values["auroc"] > 0.8, name
+        assert values["average precision"] > 0.5, name
+        assert values["wrong"] == pytest.approx((labels != vectors.labels).mean())
+    assert {"ours": "ours", "plain": "self-confidence", "in sample": "AUM"}[part] in measured
+
+
+def test_what_is_done_is_not_done_again(study, tmp_path):
+    assert len([*study.audit_parts(tmp_path)]) == 18
+    line = {"labels": "worst", "seed": 0, "part": "ours"}
+    study._append(tmp_path / "audit.jsonl", {**line, "score": "ours", "auroc": 0.9, "average precision": 0.8})
+    assert len([*study.audit_parts(tmp_path)]) == 18
+    study._append(tmp_path / "audit.jsonl", {**line, "done": True})
+    assert ("worst", 0, "ours") not in [*study.audit_parts(tmp_path)]
+    with (tmp_path / "audit.jsonl").open("a") as file:
+        file.write('{"torn')
+    study._append(
+        tmp_path / "audit.jsonl", {**line, "seed": 1, "score": "ours", "auroc": 0.8, "average precision": 0.7}
+    )
+    assert "| worst | ours | 0.8500 ± 0.0707 | 0.7500 ± 0.0707 | 2 |" in study.table(tmp_path)
+
+
+def test_labels_in_another_order_are_found(study, digits, tmp_path):
+    for clean, fits in ((digits.labels, True), (digits.labels[::-1], False)):
+        np.savez(tmp_path / "l.npz", clean_label=clean, worse_label=digits.labels, aggre_label=digits.labels)
+        if fits:
+            assert set(study.read_labels(tmp_path / "l.npz", digits)) == {"worst", "aggregate"}
+        else:
+            with pytest.raises(SystemExit, match="another order"):
+                study.read_labels(tmp_path / "l.npz", digits)

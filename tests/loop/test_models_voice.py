@@ -1,0 +1,84 @@
+"""The model as a voter: early words for labelled items, the last word for others, both tempered."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ncalr.learn.learner import Record
+from ncalr.loop.answers import Doubts
+from ncalr.loop.labels import doubted
+from ncalr.loop.state import State
+from ncalr.loop.voice import FEW, Voice, voice_of, votes_of
+
+LOG = np.log(np.array([[[0.6, 0.4]], [[0.8, 0.2]], [[0.01, 0.99]]]))
+
+
+def model(began, **evidence):
+    history = [{"epoch": 2}, {"epoch": 4}, {"epoch": 6}]
+    return SimpleNamespace(
+        record=Record(history=history, began=began),
+        watched=np.array([7, 8]),
+        evidence=lambda: {"labelled_log": LOG, **evidence},
+    )
+
+
+def test_what_was_said_before_the_terminal_phase_counts():
+    logits = np.array([[0.0, np.log(3)], [0.0, 0.0]])
+    voice = voice_of(model(6, logits=logits), [1])
+    assert voice.of([1, 7, 8, 9]) == pytest.approx(np.array([[0.7, 0.3], [0.25, 0.75], [0.5, 0.5], [0.5, 0.5]]))
+    whole = voice_of(model(2, probs=np.array([[0.1, 0.9], [0.3, 0.7]])), [1])
+    assert whole.of([1]) == pytest.approx(np.array([[0.47, 0.53]])), "no check came before: all of them count"
+    assert whole.of([8]) == pytest.approx(np.array([[0.3, 0.7]]))
+
+
+def answered(count, right):
+    """So many items of class 0, called 0 at this rate."""
+    labels = [0 if at < right * count else 1 for at in range(count)]
+    state = State()
+    state.take({"ids": list(range(count)), "labels": labels, "by": "a"})
+    return state
+
+
+def test_each_voice_is_made_as_sure_as_it_is_right():
+    sure = np.tile([0.99, 0.01], (100, 1))
+    labelled, watched = dict(enumerate(sure[:50])), dict(enumerate(sure[50:], 50))
+    state = answered(100, 0.75)  # the first fifty all right, the others every second time
+    voice = Voice(labelled, watched, 2).at(state, None)
+    assert voice.temperatures[0] == voice.temperatures[1] < 1
+    last = voice.last_word(state)
+    assert last == pytest.approx(20, rel=0.01), "as good as a coin: as hot as may be"
+    then = voice.at(state, last)
+    assert then.of([0])[0, 0] > 0.999
+    assert then.of([60])[0, 0] == pytest.approx(0.557, abs=0.001)
+
+
+def test_a_few_answers_give_no_temperature():
+    watched = dict(enumerate(np.tile([0.9, 0.1], (FEW, 1))))
+    assert Voice({}, watched, 2).last_word(answered(FEW - 1, 0.9)) is None
+    assert Voice({}, watched, 2).last_word(answered(FEW, 0.9)) == pytest.approx(1, abs=0.01)
+
+
+def test_votes_of_items_in_their_order():
+    state = State()
+    state.take({"ids": [5, 6], "labels": [1, 0], "by": ["a", "b"], "again": [{"ids": [5], "labels": [0], "by": "b"}]})
+    votes = votes_of(state, [9, 5, 6], 2)
+    assert votes.answers.tolist() == [0, 2, 1]
+    assert votes.annotators.tolist() == ["a", "b"]
+    assert len(votes_of(State(), [9], 2)) == 0
+
+
+def test_second_opinions_are_about_what_is_doubted_most():
+    """Item 3 was called 1 and the model says 0; new items that the model knows are not worth an answer."""
+    sure = np.tile([0.95, 0.05], (20, 1))
+    state = State()
+    state.take({"ids": list(range(10)), "labels": [int(at == 3) for at in range(10)], "by": ["a", "b"] * 5})
+    voice = Voice(dict(enumerate(sure[:10])), dict(enumerate(sure[10:], 10)), 2)
+    assert doubted(Doubts(new=0, again=0.1), 5, [10, 11, 12, 13, 14], state, voice, [0, 1])[0] == 3
+    unsure = Voice(voice.labelled, dict.fromkeys(range(10, 20), np.array([0.5, 0.5])), 2)
+    assert doubted(Doubts(new=0, again=0), 5, [10, 11, 12, 13, 14], state, unsure, [0, 1]) in ([], [3])
+    state.settled.add(3)
+    assert 3 not in doubted(Doubts(new=0, again=1), 9, [10], state, voice, [0, 1])
+    assert doubted(Doubts(most=2), 1, [], State(), Voice({}, {}, 2), [0, 1]) == []
