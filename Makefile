@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 .PHONY: test demo docs results check setup clean
 
 test: $(READY) check
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
 	$(BIN)/ncalr run digits --strategy ncal --against random,margin,coreset,badge --seeds 3 --out runs/demo

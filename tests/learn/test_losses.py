@@ -147,7 +147,7 @@ def learnt(pool, labels):
     given[wrong] = (given[wrong] + rng.integers(1, 10, 120)) % 10
     found = {}
     for name in ("cross_entropy", "gce", "elr(weight=3)", "small_loss(share=0.6)"):
-        learner = TorchLearner("resnet8", "digits", device="cpu", progress=False, loss=name, epochs=60)
+        learner = TorchLearner("resnet8", "digits", device="cpu", progress=False, loss=name, epochs=50)
         outputs = learner.fit(Job(pool, pool.ids[:300], given, 10)).predict(pool).argmax(1)
         found[name] = (float((outputs[wrong] == given[wrong]).mean()), float((outputs[300:] == labels[300:]).mean()))
     return found
