@@ -20,6 +20,7 @@ ROOMS = [
     "learn",
     "loop",
     "lab",
+    "web",
     "testing",
     "cli",
 ]
