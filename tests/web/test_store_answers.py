@@ -247,3 +247,8 @@ def test_the_event_keeps_why_it_was_asked_and_under_which_guidelines(small):
     small.label("ann")
     row = small.rows(schema.event)[0]
     assert (row["arm"], row["epoch"], row["score"], row["predicted"], row["guideline"]) == ("control", 1, 0.25, 1, 2)
+
+
+def test_a_change_inside_a_change_is_an_error_and_not_a_wait_without_end(small):
+    with pytest.raises(RuntimeError, match="wait for itself"):
+        small.store.write(lambda _: small.store.write(lambda conn: conn))

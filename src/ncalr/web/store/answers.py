@@ -65,7 +65,22 @@ class Receipt:
     late: bool
 
 
-def submit(conn: Connection, now: float, person: Person, answer: Answer, source: str = "page") -> Receipt:
+@dataclass(frozen=True)
+class Reason:
+    """How an imported answer came to be asked for; that of one from the page is in its lease."""
+
+    purpose: str
+    epoch: int
+    arm: str
+    score: float | None = None
+    probability: float | None = None
+    guideline: int | None = None
+    rank: int = 0
+    predicted: int | None = None
+    suggested: bool = False
+
+
+def submit(conn: Connection, now: float, person: Person, answer: Answer, imported: Reason | None = None) -> Receipt:
     """Take an answer in."""
     _check(conn, answer)
     digest = _digest(person, answer)
@@ -79,13 +94,14 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, source:
         raise NoSuchItem("there is no such item")
     lease = _lease(conn, person, item_id, answer.lease)
     before = _event(conn, answer.based_on, item_id, person)
-    purpose = before.purpose if before is not None else lease.purpose if lease is not None else "label"
+    reason = next((each for each in (imported, lease, before) if each is not None), None)
+    purpose = before.purpose if before is not None else reason.purpose if reason is not None else "label"
     if not person.may(ROLE_FOR[purpose]):
         raise BadInput(f"adjudication is for reviewers, {person.name!r} is {person.role}")
     current = _current(conn, item_id, person, purpose)
     _check_version(answer, current)
-    late = _late(now, lease, before, source)
-    row = _append(conn, now, person, answer, digest, item_id, purpose, lease, before, late)
+    late = imported is None and before is None and not _held(now, lease)
+    row = _append(conn, now, person, answer, digest, item_id, purpose, lease, reason, late)
     _vote(conn, row, before)
     _settle_lease(conn, now, answer, lease)
     settle(conn, item_id, row)
@@ -249,10 +265,8 @@ def _check_version(answer: Answer, current: Any) -> None:
     )
 
 
-def _late(now: float, lease: Any, before: Any, source: str) -> bool:
-    if source != "page" or before is not None:
-        return False
-    return lease is None or lease.status != HELD or lease.expires <= now
+def _held(now: float, lease: Any) -> bool:
+    return lease is not None and lease.status == HELD and lease.expires > now
 
 
 def _append(
@@ -264,11 +278,10 @@ def _append(
     item_id: int,
     purpose: str,
     lease: Any,
-    before: Any,
+    reason: Any,
     late: bool,
 ) -> dict[str, Any]:
     seq, previous = last(conn)
-    reason = lease if lease is not None else before
     row: dict[str, Any] = {
         "seq": seq + 1,
         "id": answer.id,
@@ -293,6 +306,8 @@ def _append(
         "received": now,
         "digest": digest,
     }
+    if isinstance(reason, Reason) and reason.guideline is not None:
+        row["guideline"] = reason.guideline
     row["hash"] = chained(previous, row)
     conn.execute(insert(schema.event).values(row))
     return row

@@ -32,6 +32,8 @@ class Writer:
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, after it was committed; what it raises, after it was taken back."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a change asked for another change and would wait for itself; pass its connection on")
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="ncalr writer", daemon=True)
