@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import doctor, query, strategies
+from ncalr.cli import doctor, label, labels, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app.command("run")(experiments.run)
 app.command("resume")(experiments.resume)
 app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
+app.command("label")(label.run)
+app.add_typer(labels.app, name="labels")
 app.command("doctor")(doctor.run)
 
 
