@@ -90,7 +90,7 @@ def read(source: Path) -> list[Record]:
         raise BadInput(f"cannot read labels from {source.name}; expected .csv, .jsonl, .parquet or .json")
     try:
         return list(READERS[form](source))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{source} is not an export of labels that can be read ({error!r})") from None
 
 
@@ -198,7 +198,7 @@ def _record(row: Any, votes: tuple[Opinion, ...], asked: Any, names: list[str]) 
 
 def _write_csv(given: Iterable[Record], target: Any) -> None:
     text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=True)
-    out = csv.writer(text, lineterminator="\n")
+    out = csv.writer(text, lineterminator="\r\n")  # a cell with either of the two is then quoted
     out.writerow([entry.name for entry in fields(Record)])
     for record in given:
         plain = {**asdict(record), "votes": json.dumps([asdict(vote) for vote in record.votes], ensure_ascii=False)}

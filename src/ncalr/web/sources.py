@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,8 +30,8 @@ def find(path: Path, text_column: str = "", id_column: str = "", embeddings: str
     if path.is_dir():
         return Source(str(path.resolve()), "image", embeddings=embeddings)
     if path.suffix.lower() in TABLES and path.is_file():
-        column = text_column or _text_column(path)
-        return Source(str(path.resolve()), "text", column, id_column, embeddings)
+        column = _named(path, text_column, TEXT_COLUMNS, "--text-column")
+        return Source(str(path.resolve()), "text", column, _named(path, id_column, ("id",), ""), embeddings)
     if not path.exists():
         raise BadInput(f"there is no {path}; give a folder of images, or a table of texts ({', '.join(TABLES)})")
     raise BadInput(
@@ -84,15 +86,30 @@ def _pictures(root: Path) -> list[str]:
     return found
 
 
-def _text_column(path: Path) -> str:
-    """The column of texts, where it goes by a usual name."""
-    for name in TEXT_COLUMNS:
-        try:
-            read_table(path, text=name)
-        except BadInput:
-            continue
-        return name
-    raise BadInput(f"which column of {path.name} holds the texts? Say --text-column NAME")
+def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
+    """A column by the name given, or by the usual ones; an error where one is wanted and cannot be guessed."""
+    if given:
+        return given
+    there = _columns(path)
+    found = next((name for name in usual if name in there), "")
+    if not found and wanted:
+        raise BadInput(f"which column of {path.name} holds the texts? Say {wanted} NAME; there are {', '.join(there)}")
+    return found
+
+
+def _columns(path: Path) -> list[str]:
+    """The names of a table's columns, from its first line."""
+    if path.suffix.lower() == ".parquet":
+        from importlib import import_module
+
+        names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
+        return names
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline(2**20)
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        first = json.loads(line or "{}")
+        return list(first) if isinstance(first, dict) else []
+    return next(csv.reader([line], delimiter="\t" if path.suffix.lower() == ".tsv" else ","), [])
 
 
 def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:

@@ -196,7 +196,7 @@ class Worker:
 
 
 def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) -> list[Ranked]:
-    """The strategy's order of the open items, with the control arm drawn in at random places.
+    """The strategy's order of the open items, with the control arm drawn in: one at random in each ten places, say.
 
     The probability of a place is that of this item being drawn there: the control share spread evenly over all that
     are open, and for the strategy's own pick the rest on top.
@@ -215,9 +215,8 @@ def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) 
     chosen = iter(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
     scores = dict(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
     placed: dict[int, Ranked] = {}
-    for draw in rng.random(count):
+    for control in control_places(count, rules.control, rng):
         share = rules.control / (len(ids) - len(placed))
-        control = draw < rules.control
         item = next((i for i in drawn if i not in placed), None) if control else None
         if item is None:
             control = False
@@ -228,6 +227,20 @@ def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) 
             item, "control" if control else "strategy", probability, score, predicted[item], reasons.get(item)
         )
     return list(placed.values())
+
+
+def control_places(count: int, share: float, rng: np.random.Generator) -> list[bool]:
+    """Which places belong to the control arm: each equally likely, and one in every stretch of 1 / share places.
+
+    >>> sum(control_places(100, 0.1, np.random.default_rng(0)))
+    10
+    """
+    if not share:
+        return [False] * count
+    starts = (np.arange(int(count * share) + 1) + rng.random(int(count * share) + 1)) / share
+    places = np.zeros(count, bool)
+    places[starts[starts < count].astype(int)] = True
+    return places.tolist()  # type: ignore[no-any-return]
 
 
 def choose_learner(rules: Settings, pool: ArrayPool) -> Learner:

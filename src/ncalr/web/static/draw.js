@@ -2,14 +2,14 @@
 
 import { el, percent } from "./dom.js";
 
-export function bars(rows, width = 420) {
+export function bars(rows, most = 0, width = 420) {
   const height = 30;
-  const longest = Math.max(...rows.map((row) => row.value), 1e-9);
-  const name = 120;
+  const longest = most || Math.max(...rows.map((row) => row.value), 1e-9);
+  const name = 14 + 7.4 * Math.min(17, Math.max(...rows.map((row) => row.name.length), 2));
   const svg = el("svg:svg", { viewBox: `0 0 ${width} ${rows.length * height}`, role: "img", "aria-label": rows.map((row) => `${row.name}: ${row.label}`).join(", ") });
   rows.forEach((row, at) => {
     const y = at * height;
-    const room = width - name - 70;
+    const room = width - name - 16 - 7.4 * Math.max(...rows.map((each) => each.label.length));
     svg.append(
       el("svg:text", { x: 0, y: y + 19, class: "name" }, row.name.length > 17 ? `${row.name.slice(0, 16)}…` : row.name),
       el("svg:rect", { x: name, y: y + 8, width: room, height: 14, rx: 7, class: "barback" }),
@@ -26,7 +26,7 @@ export function curve(points, width = 720, height = 240) {
   const least = Math.min(...points.map((point) => point.labels));
   const px = (labels) => left + ((labels - least) / Math.max(most - least, 1)) * (width - left - right);
   const py = (share) => top + (1 - share) * (height - top - bottom);
-  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Accuracy estimated after ${points.map((p) => `${p.labels} labels: ${percent(p.share)}`).join(", ")}` });
+  const svg = el("svg:svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Accuracy estimated after ${points.map((p) => `${p.labels} labels: ${percent(p.share)}`).join(", ")}` });
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(el("svg:line", { x1: left, x2: width - right, y1: py(share), y2: py(share), class: "axis" }),
       el("svg:text", { x: left - 8, y: py(share) + 4, "text-anchor": "end" }, percent(share)));
@@ -61,12 +61,12 @@ export function reason(why, classes) {
   if (why.cmap_rank !== undefined) rows.push({ name: "CMAP", value: why.cmap_rank, label: `above ${percent(why.cmap_rank)}` });
   if (why.ff_rank !== undefined) rows.push({ name: "FF (flips)", value: why.ff_rank, label: `above ${percent(why.ff_rank)}` });
   if (rows.length) {
-    out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows),
+    out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows, 1),
       el("p", { class: "soft" }, "CMAP: how much it would turn the class means against each other. FF: how often its prediction flipped late in the training."));
   }
   if (why.near?.length) {
     out.push(el("h3", {}, "Nearest class means"),
-      bars(why.near.map(([at, value]) => ({ name: classes[at] ?? `class ${at}`, value: Math.max(value, 0), label: value.toFixed(2) }))),
+      bars(why.near.map(([at, value]) => ({ name: classes[at] ?? `class ${at}`, value: Math.max(value, 0), label: value.toFixed(2) })), 1),
       el("p", { class: "soft" }, "Cosine between the item's features and each class mean, both from the centre of the pool."));
   }
   if (why.predicted !== null && why.predicted !== undefined) out.push(el("p", {}, `The model's own guess, before you answered: ${classes[why.predicted]}.`));

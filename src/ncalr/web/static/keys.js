@@ -6,8 +6,12 @@ export const COMMANDS = {
 const CLASS_KEYS = [..."1234567890", ..."qertyopajklxcvm"];
 export const MANY = 16;
 
-export function classKeys(count) {
-  return CLASS_KEYS.slice(0, Math.min(count, count > MANY ? 9 : CLASS_KEYS.length));
+// A class that is called by one sign has that sign as its key ("7" is 7); the others get what is left, in order.
+export function classKeys(names) {
+  if (names.length > MANY) return [];
+  const own = names.map((name) => (name.length === 1 && CLASS_KEYS.includes(name.toLowerCase()) ? name.toLowerCase() : null));
+  const rest = CLASS_KEYS.filter((key) => !own.includes(key));
+  return own.map((key) => key ?? rest.shift());
 }
 
 // Keys are for labelling unless somebody writes.

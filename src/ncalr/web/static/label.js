@@ -15,7 +15,7 @@ export class Labelling {
     this.queues = {};
     this.purpose = "label";
     this.done = []; // answers of this session, oldest first: undo walks back through all of them
-    this.keys = classKeys(project.classes.length);
+    this.keys = classKeys(project.classes);
     this.many = project.classes.length > MANY;
     this.recent = [];
     this.paint();
@@ -165,8 +165,8 @@ export class Labelling {
   paint() {
     $("classes").classList.toggle("many", this.many);
     show($("filter-box"), this.many);
-    $("classes").replaceChildren(...this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, onclick: () => this.answer("label", at) },
-      this.keys[at] && !this.many ? el("kbd", { "aria-hidden": "true" }, this.keys[at]) : null, el("span", {}, name))));
+    $("classes").replaceChildren(...this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": this.keys[at], onclick: () => this.answer("label", at) },
+      this.keys[at] && this.keys[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, this.keys[at]) : null, el("span", {}, name))));
     for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", () => this.answer(button.dataset.kind));
     $("undo").addEventListener("click", () => this.undo());
     $("undo").disabled = true;

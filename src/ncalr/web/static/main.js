@@ -4,7 +4,7 @@ import { $, el, say, show } from "./dom.js";
 import { ask, whoami } from "./net.js";
 import { Outbox } from "./outbox.js";
 import { Labelling, freshness } from "./label.js";
-import { COMMANDS, classKeys, isWriting } from "./keys.js";
+import { COMMANDS, isWriting } from "./keys.js";
 import { markdown } from "./markdown.js";
 import { prepareStage, reset, zoom } from "./stage.js";
 import { showTeam } from "./team.js";
@@ -238,8 +238,7 @@ function guide() {
 
 function keysHelp() {
   const rows = [];
-  const keys = classKeys(project.classes.length);
-  if (project.classes.length <= 16) project.classes.forEach((name, at) => rows.push([keys[at] ? [keys[at]] : [], name]));
+  if (!labelling.many) rows.push([[labelling.keys[0], "…"], "a class, by the key on its button"]);
   else rows.push([["f"], "find a class by typing"], [["Enter"], "take the first that was found"]);
   rows.push([["u"], "unsure: somebody else is asked"], [["n"], "none of these"], [["b"], "broken item"], [["s"], "skip: it comes back later"], [["z"], "undo, as far back as you like"],
     [["w"], "why the last item was picked"], [["h"], "your answers, to change one"], [["g"], "guidelines"], [["+", "-", "0"], "zoom and fit"], [["d"], "light or dark"]);

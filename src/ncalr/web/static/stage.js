@@ -55,11 +55,12 @@ export function reset() {
   x = y = 0;
   place();
   for (const [id, value] of [["brightness", 100], ["contrast", 100]]) $(id).value = value;
-  $("invert").checked = false;
+  $("invert").checked = false; // "sharp pixels" is a matter of taste and stays
   lit();
 }
 
 function lit() {
+  $("picture").classList.toggle("sharp", $("pixels").checked);
   const [b, c, i] = [$("brightness").value, $("contrast").value, $("invert").checked];
   $("picture").style.filter = b === "100" && c === "100" && !i ? "" : `brightness(${b}%) contrast(${c}%) invert(${i ? 1 : 0})`;
 }
@@ -102,7 +103,7 @@ export function prepareStage() {
   $("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
   $("zoom-reset").addEventListener("click", reset);
   $("light-reset").addEventListener("click", reset);
-  for (const id of ["brightness", "contrast", "invert"]) $(id).addEventListener("input", lit);
+  for (const id of ["brightness", "contrast", "invert", "pixels"]) $(id).addEventListener("input", lit);
   $("light-button").addEventListener("click", () => {
     show($("light"), $("light").hidden);
     $("light-button").setAttribute("aria-expanded", String(!$("light").hidden));

@@ -9,9 +9,9 @@ const number = (value, digits = 0) => (value === null || value === undefined ? "
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
-  const tiles = [advice(found), done(found), accuracy(found), agreement(found), second(found)];
-  if (found.curve.length) tiles.push(learning(found));
-  tiles.push(classes(found), folks(found, me, project));
+  const tiles = [advice(found), done(found), accuracy(found), agreement(found), second(found), classes(found)];
+  if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
+  tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
   if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project));
   $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, ...tiles));
@@ -32,14 +32,17 @@ function done(found) {
   const speeds = found.people.map((person) => person.an_hour).filter((speed) => speed);
   const rest = items - closed;
   const speed = speeds.reduce((a, b) => a + b, 0);
-  const eta = speed && rest ? `; at ${number(speed)} an hour together, ${number(rest / speed, 1)} h for the rest` : "";
+  const hours = rest / speed;
+  const left = hours < 1.5 ? `${Math.max(1, Math.round(60 * hours))} min` : `${number(hours, 1)} h`;
+  const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} an hour together, the rest takes ${left} of work` : "";
   const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
   return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
     el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
 }
 
 function accuracy(found) {
-  return tile("Model accuracy, live", el("div", { class: "figure" }, percent(found.control.share)),
+  const enough = found.control.total >= 5;
+  return tile("Model accuracy, live", el("div", { class: "figure" }, enough ? percent(found.control.share) : "–"),
     el("p", {}, `On items drawn at random and predicted before they were answered: ${between(found.control)}.`));
 }
 
