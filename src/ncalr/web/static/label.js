@@ -100,7 +100,7 @@ export class Labelling {
       this.present();
       this.refill();
     } else {
-      this.refill().then(() => this.present());
+      this.outbox.drained(2000).then(() => this.refill()).then(() => this.present());
     }
     this.other.postMessage("answered");
   }

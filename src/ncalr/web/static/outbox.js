@@ -47,6 +47,12 @@ export class Outbox {
     return this.waiting().some((answer) => answer.body.lease === lease);
   }
 
+  // Until everything is stored, or so long: whoever asks what is left should ask after what was answered.
+  async drained(milliseconds) {
+    const end = Date.now() + milliseconds;
+    while (this.waiting().length && !this.stopped && Date.now() < end) await new Promise((then) => setTimeout(then, 20));
+  }
+
   tell(problem = null) {
     this.listener({ waiting: this.waiting().length, stopped: this.stopped, problem });
   }
