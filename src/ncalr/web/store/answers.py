@@ -11,9 +11,10 @@ import hashlib
 import json
 import uuid
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ncalr.errors import BadInput, NcalrError
@@ -84,7 +85,7 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     """Take an answer in."""
     _check(conn, answer)
     digest = _digest(person, answer)
-    known = conn.execute(select(schema.event).where(schema.event.c.id == answer.id)).first()
+    known = conn.execute(_EVENT, {"id": answer.id}).first()
     if known is not None:
         if known.digest != digest:
             raise Conflict("this id was used for another answer; make a new one", {"id": answer.id})
@@ -134,8 +135,7 @@ def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> Verdict:
 
 def votes_on(conn: Connection, item_id: int) -> list[Vote]:
     """The answers about an item as they stand, in the order in which they came."""
-    table = schema.vote
-    rows = conn.execute(select(table).where(table.c.item_id == item_id).order_by(table.c.seq))
+    rows = conn.execute(_VOTES, {"item": item_id})
     return [Vote(row.kind, row.answer, row.purpose) for row in rows]
 
 
@@ -169,8 +169,7 @@ def change_votes(conn: Connection, votes: int) -> None:
 
 def last(conn: Connection) -> tuple[int, str]:
     """Number and hash of the last event."""
-    table = schema.event
-    row = conn.execute(select(table.c.seq, table.c.hash).order_by(table.c.seq.desc()).limit(1)).first()
+    row = conn.execute(_LAST).first()
     return (int(row.seq), str(row.hash)) if row else (0, GENESIS)
 
 
@@ -241,16 +240,14 @@ def _lease(conn: Connection, person: Person, item_id: int, token: str | None) ->
 def _event(conn: Connection, id_: str | None, item_id: int, person: Person) -> Any:
     if id_ is None:
         return None
-    row = conn.execute(select(schema.event).where(schema.event.c.id == id_)).first()
+    row = conn.execute(_EVENT, {"id": id_}).first()
     if row is None or row.item_id != item_id or row.person_id != person.id:
         raise BadInput("based_on names no answer of yours about this item")
     return row
 
 
 def _current(conn: Connection, item_id: int, person: Person, purpose: str) -> Any:
-    table = schema.vote
-    mine = (table.c.item_id == item_id, table.c.person_id == person.id, table.c.purpose == purpose)
-    return conn.execute(select(table).where(*mine)).first()
+    return conn.execute(_VOTE, {"item": item_id, "person": person.id, "purpose": purpose}).first()
 
 
 def _check_version(answer: Answer, current: Any) -> None:
@@ -379,10 +376,25 @@ def _count(conn: Connection, was: Verdict, verdict: Verdict) -> None:
 
 
 def _upsert(conn: Connection, table: Any, values: dict[str, Any], keys: list[str]) -> None:
-    make = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table).values(values)
-    changed = {name: statement.excluded[name] for name in values if name not in keys}
-    conn.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+    conn.execute(_upsertion(conn.dialect.name, table.name, tuple(values), tuple(keys)), values)
+
+
+@cache
+def _upsertion(dialect: str, table: str, names: tuple[str, ...], keys: tuple[str, ...]) -> Any:
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    statement = make(schema.metadata.tables[table])
+    changed = {name: statement.excluded[name] for name in names if name not in keys}
+    return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
+
+
+_EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
+_LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
+_VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)
+_VOTE = select(schema.vote).where(
+    schema.vote.c.item_id == bindparam("item"),
+    schema.vote.c.person_id == bindparam("person"),
+    schema.vote.c.purpose == bindparam("purpose"),
+)
 
 
 def _plain(row: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, exists, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, or_, select, update
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput
@@ -137,30 +137,25 @@ def _next(conn: Connection, project: projects.Project, person: Person, count: in
     """The first `count` items of the order that this person may have."""
     found: list[dict[str, Any]] = []
     for epoch in dict.fromkeys((project.epoch, schema.BASE)):
-        after = _first_unanswered(conn, person, epoch) - 1
-        rows = conn.execute(_free(project, person, epoch, after, count - len(found), [f["item_id"] for f in found]))
-        found += [dict(row._mapping) for row in rows]
+        first = _first_unanswered(conn, person, epoch)
+        given = {"epoch": epoch, "first": first, "person": person.id, "votes": project.votes}
+        taken = {facts["item_id"] for facts in found}
+        rows = conn.execute(_FREE, {**given, "limit": count + len(taken)})
+        fresh = [dict(row._mapping) for row in rows if row.item_id not in taken]
+        found += fresh[: count - len(found)]
         if len(found) == count:
             return found
     return found + _skipped(conn, project, person, count - len(found))
 
 
-def _free(project: projects.Project, person: Person, epoch: int, after: int, limit: int, without: list[int]) -> Any:
-    """Rows of an order, in order: not answered by this person, not in their hands, and a vote is wanted."""
-    table = schema.ranking
-    rows = select(table).where(table.c.epoch == epoch, table.c.rank > after)
-    if without:
-        rows = rows.where(table.c.item_id.notin_(without))
-    rows = rows.where(~_own_vote(person, table.c.item_id), _wanted(project, person, table.c.item_id))
-    return rows.order_by(table.c.rank).limit(limit)
-
-
-def _own_vote(person: Person, item_id: Any) -> Any:
+def _own_vote(item_id: Any) -> Any:
     votes = schema.vote
-    return exists().where(votes.c.item_id == item_id, votes.c.person_id == person.id, votes.c.purpose == "label")
+    return exists().where(
+        votes.c.item_id == item_id, votes.c.person_id == bindparam("person"), votes.c.purpose == "label"
+    )
 
 
-def _wanted(project: projects.Project, person: Person, item_id: Any) -> Any:
+def _wanted(item_id: Any) -> Any:
     """Votes and leases together are fewer than the votes needed, and none of the leases is this person's."""
     leases, states = schema.lease.alias("out"), schema.state.alias("stands")
     out = (
@@ -168,22 +163,19 @@ def _wanted(project: projects.Project, person: Person, item_id: Any) -> Any:
     ).scalar_subquery()
     votes = select(states.c.votes).where(states.c.item_id == item_id).scalar_subquery()
     needed = select(states.c.needed).where(states.c.item_id == item_id).scalar_subquery()
-    mine = exists().where(leases.c.item_id == item_id, leases.c.status == HELD, leases.c.person_id == person.id)
-    return and_(out + func.coalesce(votes, 0) < func.coalesce(needed, literal(project.votes)), ~mine)
+    mine = exists().where(
+        leases.c.item_id == item_id, leases.c.status == HELD, leases.c.person_id == bindparam("person")
+    )
+    return and_(out + func.coalesce(votes, 0) < func.coalesce(needed, bindparam("votes", type_=Integer)), ~mine)
 
 
 def _first_unanswered(conn: Connection, person: Person, epoch: int) -> int:
     """The rank of the first item this person has not answered, remembered so that the search never starts over."""
-    marks, table = schema.cursor, schema.ranking
+    marks = schema.cursor
     mine = and_(marks.c.person_id == person.id, marks.c.epoch == epoch)
     known = conn.execute(select(marks.c.rank).where(mine)).scalar()
-    first = conn.execute(
-        select(table.c.rank)
-        .where(table.c.epoch == epoch, table.c.rank >= (BEGINNING if known is None else known))
-        .where(~_own_vote(person, table.c.item_id))
-        .order_by(table.c.rank)
-        .limit(1)
-    ).scalar()
+    start = BEGINNING if known is None else known
+    first = conn.execute(_FIRST, {"epoch": epoch, "first": start, "person": person.id}).scalar()
     if first is None or first == known:
         return BEGINNING if known is None else int(known)
     if known is None:
@@ -206,15 +198,7 @@ def look_again(conn: Connection, rank: int, person_id: int | None = None) -> Non
 
 def _skipped(conn: Connection, project: projects.Project, person: Person, count: int) -> list[dict[str, Any]]:
     """What this person put off, the longest ago first."""
-    votes, states, events = schema.vote, schema.state, schema.event
-    rows = conn.execute(
-        select(events)
-        .select_from(votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event))
-        .where(votes.c.person_id == person.id, votes.c.kind == "skip", states.c.status == "open")
-        .where(_wanted(project, person, votes.c.item_id))
-        .order_by(votes.c.seq)
-        .limit(count)
-    )
+    rows = conn.execute(_SKIPPED, {"person": person.id, "votes": project.votes, "limit": count})
     names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted")
     return [{name: row._mapping[name] for name in names} for row in rows]
 
@@ -337,3 +321,29 @@ def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
         raise BadInput("the reason is told after the answer, so that it does not sway it")
     facts = {"arm": row.arm, "epoch": row.epoch, "score": row.score, "probability": row.probability}
     return {**facts, "predicted": row.predicted, **(json.loads(row.why) if row.why else {})}
+
+
+# Statements of the path from one item to the next, made once: making them costs more than running them
+
+
+def _in_order(*columns: Any) -> Any:
+    table = schema.ranking
+    open_ = (table.c.epoch == bindparam("epoch"), table.c.rank >= bindparam("first"), ~_own_vote(table.c.item_id))
+    return select(*columns).where(*open_).order_by(table.c.rank)
+
+
+def _put_off() -> Any:
+    votes, states, events = schema.vote, schema.state, schema.event
+    return (
+        select(events)
+        .select_from(votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event))
+        .where(votes.c.person_id == bindparam("person"), votes.c.kind == "skip", states.c.status == "open")
+        .where(_wanted(votes.c.item_id))
+        .order_by(votes.c.seq)
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+_FIRST = _in_order(schema.ranking.c.rank).limit(1)
+_FREE = _in_order(schema.ranking).where(_wanted(schema.ranking.c.item_id)).limit(bindparam("limit", type_=Integer))
+_SKIPPED = _put_off()
