@@ -265,7 +265,7 @@ def crowd(scale):
                     thread.join()
                 took = time.time() - began
                 query = select(schema.vote.c.item_id, schema.vote.c.person_id)
-                rows = store.read(lambda conn: conn.execute(query).all())  # noqa: B023
+                rows = store.read(lambda conn: conn.execute(query).all())
                 late = store.read(lambda conn: sum(conn.execute(select(schema.event.c.late)).scalars()))
                 per_item = Counter(Counter(row.item_id for row in rows).values())
                 people_ = Counter(len(set(p)) for p in _by_item(rows).values())
@@ -513,7 +513,7 @@ def move(scale):
                 now = store.clock.now()
                 for lease in store.write(lambda conn: queue.hand_out(conn, now, person, "t", 1)):
                     said = answers.Answer(str(uuid.uuid4()), lease.item, "label", now, 0, None, lease.token)
-                    store.write(lambda conn: answers.submit(conn, now, person, said))  # noqa: B023
+                    store.write(lambda conn: answers.submit(conn, now, person, said))
 
         threads = [threading.Thread(target=work, args=(person,)) for person in crew]
         for thread in threads:

@@ -34,8 +34,7 @@ def site(tmp_path):
 
 def visit(browser, site, name="ann", role="annotator", **options):
     context = browser.new_context(**options)
-    found = Visit(context).open(site.link(name, role))
-    return found
+    return Visit(context).open(site.link(name, role))
 
 
 # -- the whole path, with the real command
@@ -318,7 +317,8 @@ def test_everything_has_a_name_and_nothing_overflows_on_a_phone(browser, site):
     site.desk.project(items=5)
     me = visit(browser, site, "own", "owner", viewport={"width": 390, "height": 844}, has_touch=True).ready()
     unnamed = me.page.evaluate(
-        "() => [...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter(e => e.offsetParent)"
+        "() => [...document.querySelectorAll('button, input, select, textarea, [role=img]')]"
+        ".filter(e => e.offsetParent)"
         ".filter(e => !(e.innerText?.trim() || e.ariaLabel || e.title || e.labels?.length || e.placeholder))"
         ".map(e => e.outerHTML)"
     )
@@ -328,7 +328,8 @@ def test_everything_has_a_name_and_nothing_overflows_on_a_phone(browser, site):
         time.sleep(0.3)
         assert me.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     small = me.page.evaluate(
-        "() => [...document.querySelectorAll('#classes button')].filter(e => e.getBoundingClientRect().height < 44).length"
+        "() => [...document.querySelectorAll('#classes button')]"
+        ".filter(e => e.getBoundingClientRect().height < 44).length"
     )
     assert small == 0
 
@@ -348,10 +349,11 @@ CONTRAST = """() => {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgba = (text) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data]; };
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  const line = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(v => line(v / 255))
     .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (node) => { for (; node; node = node.parentElement) { const c = rgba(getComputedStyle(node).backgroundColor);
-    if (c[3] > 200) return c; } return [255, 255, 255, 255]; };
+  const behind = (node) => { for (; node; node = node.parentElement) {
+    const c = rgba(getComputedStyle(node).backgroundColor); if (c[3] > 200) return c; } return [255, 255, 255, 255]; };
   const found = [];
   for (const node of document.querySelectorAll('body *')) {
     const own = [...node.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());

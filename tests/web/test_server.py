@@ -19,7 +19,7 @@ from ncalr.web.store import people, projects, schema
 
 ROLES = ("annotator", "reviewer", "owner")
 
-# Every route and who may use it. A route that is missing here fails the test: decide who may use it, then write it down.
+# Every route and who may use it. One that is missing here fails the test: decide who may use it, then write it down.
 TABLE = {
     ("GET", "/"): "nobody",
     ("GET", "/static"): "nobody",
@@ -525,7 +525,7 @@ def test_a_decoder_that_hangs_is_killed_and_the_next_picture_is_shown():
 def test_a_file_that_is_too_large(gallery, monkeypatch):
     from ncalr.web import media as module
 
-    _, root, media = gallery
+    _, _, media = gallery
     monkeypatch.setattr(module, "BYTES", 10)
     with pytest.raises(CannotShow, match="limit"):
         media.picture("key", "a.png", 320)

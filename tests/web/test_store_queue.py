@@ -53,7 +53,7 @@ def test_a_heartbeat_keeps_the_lease(office, clock):
     for _ in range(5):
         clock.time += 200
         ann = office.person("ann")
-        held = office.store.write(lambda conn: queue.renew(conn, clock.time, ann, "tab"))
+        held = office.store.write(lambda conn, ann=ann: queue.renew(conn, clock.time, ann, "tab"))
         assert held == [lease.token]
     assert office.next("ben") == []
 
@@ -180,7 +180,7 @@ def test_ties_go_to_a_reviewer_and_not_to_an_annotator(office):
 def test_more_votes_open_the_items_again_and_fewer_close_them(office):
     office.project(items=3)
     for _ in range(3):
-        lease, _ = office.label("ann", 1)
+        office.label("ann", 1)
     office.store.write(lambda conn: answers.change_votes(conn, 2))
     assert office.counter("closed") == 0
     assert office.counter("class:1") == 0
@@ -314,7 +314,7 @@ def test_two_servers_on_one_database_agree(office):
         for _ in range(20):
             [lease] = store.write(lambda conn: queue.hand_out(conn, 1.0, who, "tab", 1))
             said = answers.Answer(lease.token, lease.item, "label", 1.0, 0, None, lease.token)
-            store.write(lambda conn: answers.submit(conn, 1.0, who, said))
+            store.write(lambda conn, said=said: answers.submit(conn, 1.0, who, said))
             found[who.name].append(lease.item)
 
     threads = [threading.Thread(target=work, args=pair) for pair in ((office.store, ann), (second, ben))]

@@ -1,4 +1,4 @@
-"""The training beside the labelling: when it runs, what it writes, what happens when it dies; and people as an oracle."""
+"""The training beside the labelling: when it runs, what it writes, what if it dies; and people as an oracle."""
 
 from __future__ import annotations
 

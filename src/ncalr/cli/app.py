@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import doctor, label, labels, query, strategies
+from ncalr.cli import doctor, label, labels, labelstudio, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
 app.command("label")(label.run)
 app.add_typer(labels.app, name="labels")
+app.add_typer(labelstudio.app, name="labelstudio")
 app.command("doctor")(doctor.run)
 
 

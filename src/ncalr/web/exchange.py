@@ -17,6 +17,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,18 +111,24 @@ def write_folder(store: Store, root: Path, target: Path) -> int:
     return count
 
 
-def take_in(store: Store, given: Iterable[Record]) -> int:
+def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int:
     """Import votes, each by its annotator; how many were new. The same file twice changes nothing.
+
+    Where somebody says something else here already, that is an error, or a change of their mind (`replace`).
 
     Classes that are not known are refused, not made: a typo would become a class.
     """
     now, count = store.clock.now(), 0
     for batch in _batches(given):
-        count += store.write(lambda conn, batch=batch: sum(_take(conn, now, record) for record in batch))  # type: ignore[misc]
+        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace))
     return count
 
 
-def _take(conn: Connection, now: float, record: Record) -> int:
+def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool) -> int:
+    return sum(_take(conn, now, record, replace) for record in batch)
+
+
+def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
     row = conn.execute(select(schema.item).where(schema.item.c.name == record.name)).first()
     if row is None:
         raise BadInput(f"there is no item {record.name!r} in this project; its labels cannot be taken in")
@@ -136,13 +143,12 @@ def _take(conn: Connection, now: float, record: Record) -> int:
             select(schema.vote).where(mine.item_id == row.id, mine.person_id == person.id, mine.purpose == vote.purpose)
         ).first()
         answer = numbers.get(vote.label or "") if vote.kind == "label" else None
-        if there is not None:
-            if (there.kind, there.answer) != (vote.kind, answer):
-                raise BadInput(
-                    f"{vote.by!r} says something else about {record.name!r} here already; nothing is replaced"
-                )
+        if there is not None and (there.kind, there.answer) == (vote.kind, answer):
             continue
-        said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer)
+        if there is not None and not replace:
+            raise BadInput(f"{vote.by!r} says something else about {record.name!r} here already; nothing is replaced")
+        before = None if there is None else there.event
+        said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer, before)
         reason = answers.Reason(
             vote.purpose, record.epoch or 0, record.arm or "import", record.score, record.probability, record.guideline
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -180,19 +180,9 @@ def _votes(conn: Connection) -> dict[int, dict[int, Any]]:
 
 def _people(conn: Connection, votes: dict[int, dict[int, Any]]) -> list[dict[str, Any]]:
     """Each person: how much, how fast, and how often they say what the others say."""
-    verdicts = {
-        row.item_id: row.answer if row.status == "labelled" else row.status
-        for row in conn.execute(
-            select(schema.state).where(
-                schema.state.c.status.in_(("labelled", "none", "broken")), schema.state.c.votes > 1
-            )
-        )
-    }
     out = []
     for person in people.everyone(conn):
-        compared = [
-            (said[person.id], verdicts[at]) for at, said in votes.items() if person.id in said and at in verdicts
-        ]
+        compared = _against_the_others(votes, person.id)
         rows = _recent(conn, person)
         out.append(
             {
@@ -203,9 +193,22 @@ def _people(conn: Connection, votes: dict[int, dict[int, Any]]) -> list[dict[str
                 "answers": _count_of(conn, person),
                 **_speed([row.answered for row in rows]),
                 "unsure": sum(row.kind == "unsure" for row in rows) / len(rows) if rows else None,
-                "accuracy": _share(sum(a == b for a, b in compared), len(compared)),
+                "accuracy": _share(sum(compared), len(compared)),
             }
         )
+    return out
+
+
+def _against_the_others(votes: dict[int, dict[int, Any]], person: int) -> list[bool]:
+    """For each item that others answered and do not tie on: whether this person says what most of the others say.
+
+    Held against the verdict itself, everybody would look better than they are: their own vote is in it.
+    """
+    out = []
+    for said in votes.values():
+        others = Counter(answer for who, answer in said.items() if who != person).most_common()
+        if person in said and others and (len(others) == 1 or others[0][1] > others[1][1]):
+            out.append(bool(said[person] == others[0][0]))
     return out
 
 

@@ -48,11 +48,10 @@ function accuracy(found) {
 
 function agreement(found) {
   const { alpha, low, high, items, pairs } = found.agreement;
-  const rows = pairs.slice(0, 12).map((pair) => el("tr", {}, el("td", {}, pair.people.join(" and ")), el("td", {}, number(pair.kappa, 2)),
-    el("td", {}, `${number(pair.low, 2)} to ${number(pair.high, 2)}`), el("td", {}, String(pair.items))));
+  const rows = pairs.slice(0, 12).map((pair) => el("tr", {}, el("td", {}, pair.people.join(" and ")), el("td", {}, `${number(pair.kappa, 2)} (${number(pair.low, 2)}–${number(pair.high, 2)})`)));
   return tile("Agreement", el("div", { class: "figure" }, number(alpha, 2)),
     el("p", {}, items ? `Krippendorff's alpha, ${number(low, 2)} to ${number(high, 2)}, over ${items} items that two or more answered.` : "No item was answered by two people yet."),
-    rows.length ? el("div", { class: "scroll" }, el("table", {}, head("Cohen's kappa", "", "95 %", "items"), el("tbody", {}, ...rows))) : null);
+    rows.length ? el("div", { class: "scroll" }, el("table", {}, head("Cohen's kappa (95 %)", ""), el("tbody", {}, ...rows))) : null);
 }
 
 function second(found) {
@@ -87,7 +86,7 @@ function folks(found, me) {
   const rows = found.people.map((person) => el("tr", {}, el("td", {}, person.name), el("td", {}, person.active ? person.role : "away"), el("td", {}, String(person.answers)),
     el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.accuracy.total ? `${percent(person.accuracy.share)} (${percent(person.accuracy.low)}–${percent(person.accuracy.high)})` : "–"),
     me.role === "owner" ? el("td", {}, manage(person, me)) : null));
-  const box = tile("People", el("div", { class: "scroll" }, el("table", {}, head("name", "role", "answers", "an hour", "unsure", "agrees with the verdict", ...(me.role === "owner" ? [""] : [])), el("tbody", {}, ...rows))));
+  const box = tile("People", el("div", { class: "scroll" }, el("table", {}, head("name", "role", "answers", "an hour", "unsure", "agrees with the others", ...(me.role === "owner" ? [""] : [])), el("tbody", {}, ...rows))));
   box.classList.add("wide");
   if (me.role === "owner") box.append(invite());
   return box;
@@ -133,7 +132,7 @@ function owner(settings, project) {
   const writing = tile("Guidelines", words, el("div", { class: "row" }, el("button", { onclick: write }, "Save guidelines")), told);
   writing.classList.add("wide");
   return [
-    tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", { class: "row" }, hints, "Show the model's guess (on a random half)")), el("button", { onclick: save }, "Save rules"), note),
+    tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", {}, hints, " Show the model's guess, on a random half")), el("button", { onclick: save }, "Save rules"), note),
     tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and the probability with which the item was drawn.")),
     writing,
   ];
