@@ -35,7 +35,7 @@ def main():
         desk = site.desk
         items = [projects.NewItem(f"{at:04d}.png") for at in range(400)]
         projects.create(desk.store, "digits", "image", list("0123456789"), items, votes=2, guideline=GUIDE)
-        work(desk, truth, ranking, review, schema, projects)
+        work(desk, truth, ranking, review, schema)
         desk.store.write(lambda conn: projects.change_settings(conn, suggestions=True))
         for size, viewport in (("desktop", (1280, 800)), ("phone", (390, 844))):
             for theme in ("light", "dark"):
@@ -63,7 +63,7 @@ def digits(folder, count):
     return data.target[:count]
 
 
-def work(desk, truth, ranking, review, schema, projects):
+def work(desk, truth, ranking, review, schema):
     """Some days of labelling: four people, five models, a few mistakes, second looks and disagreements."""
     rng = np.random.default_rng(3)
     crew = [

@@ -239,7 +239,7 @@ function guide() {
 function keysHelp() {
   const rows = [];
   if (!labelling.many) rows.push([[labelling.keys[0], "…"], "a class, by the key on its button"]);
-  else rows.push([["f"], "find a class by typing"], [["Enter"], "take the first that was found"]);
+  else rows.push([["f"], "find a class by typing"], [["Enter"], "take the first that was found"], [["Esc"], "leave the field, for the keys below"]);
   rows.push([["u"], "unsure: somebody else is asked"], [["n"], "none of these"], [["b"], "broken item"], [["s"], "skip: it comes back later"], [["z"], "undo, as far back as you like"],
     [["w"], "why the last item was picked"], [["h"], "your answers, to change one"], [["g"], "guidelines"], [["+", "-", "0"], "zoom and fit"], [["d"], "light or dark"]);
   $("keys").replaceChildren(...rows.flatMap(([names, text]) => [el("dt", {}, ...names.flatMap((name) => [el("kbd", {}, name), " "])), el("dd", {}, text)]));
