@@ -156,6 +156,20 @@ def test_guessing_links_is_slowed_down(small):
     assert guest.post("/api/enter", json={"token": "x"}).status_code == 401
 
 
+def test_a_whole_team_may_come_in_at_once_and_behind_a_proxy_each_is_counted_alone(small):
+    small.project(items=2)
+    server = Server(small, limits=Limits(), address=Address(public_url="https://labels.example.org"))
+    for at in range(8):
+        who = small.person(f"person {at}")
+        link = small.store.write(lambda conn, who=who: people.issue(conn, 1e6, "link", person=who))
+        assert server.visitor().post("/api/enter", json={"token": link}).status_code == 200
+    guest = server.visitor()
+    for at in range(6):
+        reply = guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "1.2.3.4, 9.9.9.9"})
+        assert reply.status_code == (401 if at < 5 else 429)
+    assert guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "8.8.8.8"}).status_code == 401
+
+
 def test_answers_faster_than_anybody_can_are_slowed_down(small):
     small.project(items=20)
     server = Server(small, limits=Limits(answers=(3, 10.0)))

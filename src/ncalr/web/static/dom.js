@@ -15,6 +15,15 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+// Also where the page came without TLS, where browsers hide crypto.randomUUID.
+export function uuid() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}
+
 export function show(node, visible) {
   node.hidden = !visible;
 }

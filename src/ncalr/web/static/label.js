@@ -1,6 +1,6 @@
 // Labelling: one key answers and brings the next item. The answer goes to the outbox; the screen never waits for it.
 
-import { $, ago, el, say, show } from "./dom.js";
+import { $, ago, el, say, show, uuid } from "./dom.js";
 import { ask, farewell } from "./net.js";
 import { Ahead } from "./ahead.js";
 import { reason } from "./draw.js";
@@ -84,7 +84,7 @@ export class Labelling {
   answer(kind, number = null) {
     const item = this.queue.current;
     if (!item || item.shown === undefined) return;
-    const record = { id: crypto.randomUUID(), item, kind, answer: number, purpose: this.purpose, based_on: item.based_on ?? null };
+    const record = { id: uuid(), item, kind, answer: number, purpose: this.purpose, based_on: item.based_on ?? null };
     this.outbox.put({ id: record.id, body: {
       item: item.item, kind, lease: item.token, shown: item.shown, answered: Date.now() / 1000, based_on: record.based_on,
       ...(kind === "label" ? { answer: number } : {}),
@@ -112,7 +112,7 @@ export class Labelling {
       this.hooks.history();
       return;
     }
-    this.outbox.put({ id: crypto.randomUUID(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000 } });
+    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000 } });
     if (last.purpose !== this.purpose) { this.purpose = last.purpose; this.hooks.view(last.purpose); }
     last.item.based_on = last.based_on ?? undefined;
     this.queue.back(last.item);

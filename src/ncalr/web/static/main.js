@@ -1,6 +1,6 @@
 // The page: come in, choose a view, keep the bar honest.
 
-import { $, el, say, show } from "./dom.js";
+import { $, el, say, show, uuid } from "./dom.js";
 import { ask, whoami } from "./net.js";
 import { Outbox } from "./outbox.js";
 import { Labelling, freshness } from "./label.js";
@@ -76,7 +76,7 @@ async function start() {
   document.title = `${project.name} · ncalr`;
   outbox = new Outbox(me.key, outboxChanged);
   let tab = sessionStorage.getItem("ncalr-tab");
-  if (!tab || performance.getEntriesByType("navigation")[0]?.type === "navigate") tab = crypto.randomUUID();
+  if (!tab || performance.getEntriesByType("navigation")[0]?.type === "navigate") tab = uuid();
   sessionStorage.setItem("ncalr-tab", tab);
   labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, history: showHistory, view: mark });
   outbox.tell();
