@@ -1,4 +1,4 @@
-"""Label Studio, played by a few lines that keep its rules; the real one is met by benchmarks/labelstudio.sh."""
+"""Label Studio, played by a few lines that keep its rules; the real one is met by benchmarks/labelstudio.py."""
 
 from __future__ import annotations
 
