@@ -1,8 +1,8 @@
 """Our queue in a real Label Studio: `python benchmarks/labelstudio.py PROGRAM`; figures in results/labelstudio.json.
 
 PROGRAM is a `label-studio` in an environment of its own (python -m venv ls; ls/bin/pip install label-studio), which
-takes minutes to install and is therefore no part of the tests. It is started on loopback with an empty folder; a project of
-texts is pushed, annotated through its own API as a person's browser would, and pulled, twice over.
+takes minutes to install and is therefore no part of the tests. It is started on loopback with an empty folder; a
+project of texts is pushed, annotated through its own API as a person's browser would, and pulled, twice over.
 """
 
 from __future__ import annotations
