@@ -58,7 +58,7 @@ def freshness(conn: Connection, now: float) -> dict[str, Any]:
 
 def own(conn: Connection, person: Person) -> dict[str, Any]:
     """What a person sees about themselves."""
-    rows = _recent(conn, person)
+    rows = _recent(conn, person, 200)
     return {"answers": _count_of(conn, person), **_speed([row.answered for row in rows])}
 
 
@@ -245,11 +245,11 @@ def _review(conn: Connection) -> dict[str, Any]:
     }
 
 
-def _recent(conn: Connection, person: Person) -> list[Any]:
+def _recent(conn: Connection, person: Person, limit: int = RECENT) -> list[Any]:
     """The person's last answers, newest first."""
     table = schema.event
     rows = select(table.c.answered, table.c.kind).where(table.c.person_id == person.id)
-    return list(conn.execute(rows.order_by(table.c.seq.desc()).limit(RECENT)).all())
+    return list(conn.execute(rows.order_by(table.c.seq.desc()).limit(limit)).all())
 
 
 def _count_of(conn: Connection, person: Person) -> int:

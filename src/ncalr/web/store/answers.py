@@ -218,7 +218,7 @@ def _check(conn: Connection, answer: Answer) -> None:
         raise BadInput(f"an answer is one of {', '.join(KINDS)}; got {answer.kind!r}")
     if (answer.kind == "label") != (answer.answer is not None):
         raise BadInput("a label needs a class, and the other kinds of answer have none")
-    if answer.answer is not None and not 0 <= answer.answer < len(projects.classes(conn)):
+    if answer.answer is not None and conn.execute(_CLASS, {"number": answer.answer}).first() is None:
         raise BadInput(f"there is no class number {answer.answer}")
     if answer.kind == "undo" and answer.based_on is None:
         raise BadInput("undo names the answer it takes back (based_on)")
@@ -387,6 +387,7 @@ def _upsertion(dialect: str, table: str, names: tuple[str, ...], keys: tuple[str
     return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
 
 
+_CLASS = select(schema.label_class.c.number).where(schema.label_class.c.number == bindparam("number"))
 _EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
 _LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
 _VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)

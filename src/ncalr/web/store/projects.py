@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -244,6 +245,7 @@ def _insert(conn: Connection, batch: list[NewItem]) -> int:
     return len(fresh)
 
 
+@lru_cache(maxsize=16)
 def _settings(text: str) -> Settings:
     known = {entry.name for entry in fields(Settings)}
     return Settings(**{name: value for name, value in json.loads(text).items() if name in known})
