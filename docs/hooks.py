@@ -62,8 +62,16 @@ def commands_page() -> str:
 
     runner = CliRunner()
     parts = ["# Commands\n\nMade from the help of each command.\n"]
-    parts += [
-        f"## ncalr {name}\n\n```text\n{runner.invoke(app, [name, '--help'], prog_name='ncalr').output.strip()}\n```\n"
-        for name in get_command(app).commands  # type: ignore[attr-defined]
-    ]
+    for words in _command_words(get_command(app)):
+        told = runner.invoke(app, [*words, "--help"], prog_name="ncalr").output.strip()
+        parts.append(f"## ncalr {' '.join(words)}\n\n```text\n{told}\n```\n")
     return "\n".join(parts)
+
+
+def _command_words(group: Any, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command, those of groups by their words."""
+    found = []
+    for name, command in group.commands.items():
+        words = (*before, name)
+        found += _command_words(command, words) if hasattr(command, "commands") else [words]
+    return found

@@ -22,6 +22,7 @@ ROOMS = [
     "loop",
     "lab",
     "evaluate",
+    "web",
     "testing",
     "cli",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import audit, doctor, evaluate, query, strategies
+from ncalr.cli import audit, doctor, evaluate, label, labels, labelstudio, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -25,6 +25,9 @@ app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
 app.command("evaluate")(evaluate.run)
 app.command("audit")(audit.run)
+app.command("label")(label.run)
+app.add_typer(labels.app, name="labels")
+app.add_typer(labelstudio.app, name="labelstudio")
 app.command("doctor")(doctor.run)
 
 

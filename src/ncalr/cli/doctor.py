@@ -13,6 +13,8 @@ EXTRAS = {
     "PIL": ("images", "image files"),
     "matplotlib": ("lab", "reports"),
     "pyarrow": ("parquet", "Parquet files"),
+    "fastapi": ("web", "labelling in the browser"),
+    "psycopg": ("postgres", "labelling on PostgreSQL"),
     "lightning": ("lightning", "a callback for Lightning"),
     "transformers": ("hf", "Hugging Face networks and trainer"),
     "timm": ("timm", "timm networks"),
@@ -54,6 +56,17 @@ def examine(root: str | None = None) -> dict[str, Any]:
     }
     datasets = {name: name == "digits" or (place / name).is_dir() for name in DATASETS if ":" not in name}
     return {**environment(), "devices": _devices(), "extras": extras, "root": str(place), "datasets": datasets}
+
+
+def missing_web() -> None:
+    """The extra `web`, or the line that installs it."""
+    from importlib.util import find_spec
+
+    from ncalr.errors import MissingExtra
+
+    for module in ("fastapi", "sqlalchemy", "alembic", "uvicorn", "PIL"):
+        if find_spec(module) is None:
+            raise MissingExtra(f"labelling needs {module}; install it with: pip install 'ncalr[web]'")
 
 
 def _devices() -> list[str]:

@@ -1,0 +1,141 @@
+"""`ncalr labels`: what belongs to a labelling project besides labelling: exports, imports, backups, people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Exports, imports, backups and people of a labelling project.")
+Project = Annotated[Path, typer.Argument(help="The project's folder (DATA.ncalr).")]
+
+
+@app.command("export")
+def export(
+    project: Project,
+    out: Annotated[Path, typer.Argument(help=".csv, .jsonl, .parquet, .json (Label Studio), or a folder of images.")],
+) -> None:
+    """Write the labels: every vote, the verdict, how sure it is, and how the item was chosen."""
+    from ncalr.errors import BadInput
+    from ncalr.web import exchange
+
+    folder, store = _open(project)
+    forms = {f".{ending}": form for form, ending in exchange.ENDINGS.items()}
+    if out.suffix in forms:
+        part = out.with_name(out.name + ".part")
+        with part.open("wb") as file:
+            store.read(lambda conn: exchange.write(exchange.records(conn), forms[out.suffix], file))
+        part.replace(out)
+    elif folder.source().kind == "image":
+        exchange.write_folder(store, Path(folder.source().path), out)
+    else:
+        raise BadInput(f"--out must end in {', '.join(forms)}; a folder is for images, and these are texts")
+    store.close()
+    print(f"written to {out}")
+
+
+@app.command("import")
+def import_(
+    project: Project,
+    source: Annotated[Path, typer.Argument(help="An export (.csv, .jsonl, .parquet), or Label Studio's .json.")],
+) -> None:
+    """Take labels in, each with its annotator. The same file twice changes nothing."""
+    from ncalr.web import exchange
+
+    _, store = _open(project)
+    count = exchange.take_in(store, exchange.read(source))
+    store.close()
+    print(f"{count} votes taken in")
+
+
+@app.command("backup")
+def backup(project: Project, out: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
+    """Everything in one file, while people go on labelling."""
+    from ncalr.web.store import copying
+
+    _, store = _open(project)
+    found = copying.backup(store, out)
+    store.close()
+    print(f"{out}: chain of events ends in {found[:16]}")
+
+
+@app.command("restore")
+def restore(
+    backup_file: Annotated[Path, typer.Argument(help="A backup.")],
+    project: Annotated[Path | None, typer.Argument(help="A project whose database is empty.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only look whether the backup is whole.")] = False,
+) -> None:
+    """Put a backup back; into a project whose database was removed, or is new."""
+    from ncalr.errors import BadInput
+    from ncalr.web.store import copying
+
+    if check:
+        print(f"whole; the chain of events ends in {copying.check(backup_file)[:16]}")
+        return
+    if project is None:
+        raise BadInput("where to? Name the project, or say --check")
+    _, store = _open(project)
+    found = copying.restore(backup_file, store)
+    store.close()
+    print(f"restored; the chain of events ends in {found[:16]}")
+
+
+@app.command("verify")
+def verify(project: Project) -> None:
+    """Compute the chain of events again: whether anything was changed from outside."""
+    from ncalr.web.store import copying
+
+    _, store = _open(project)
+    print(f"every event is as it was written; the chain ends in {copying.verify(store)[:16]}")
+    store.close()
+
+
+@app.command("move")
+def move(
+    project: Project, to: Annotated[str, typer.Argument(help="A PostgreSQL URL, or a SQLite file; empty.")]
+) -> None:
+    """Copy the database to another one, and use that from now on. The old one is left as it is."""
+    from ncalr.web.store import copying, open_store
+
+    folder, store = _open(project)
+    target = open_store(to)
+    found = copying.copy(store, target)
+    target.close()
+    store.close()
+    folder.create(folder.source(), to)
+    print(f"moved; the chain of events ends in {found[:16]}")
+
+
+@app.command("invite")
+def invite(
+    project: Project,
+    role: Annotated[str, typer.Option(help="annotator, reviewer or owner.")] = "annotator",
+    url: Annotated[str, typer.Option(help="Where the server is reached.")] = "http://127.0.0.1:8765",
+    token: Annotated[str, typer.Option(help="Instead: an access token for a program that acts as this person.")] = "",
+) -> None:
+    """A link that lets one person in, once, within a day."""
+    from ncalr.errors import BadInput
+    from ncalr.web.store import people
+
+    _, store = _open(project)
+    now = store.clock.now()
+    if token:
+        person = store.read(lambda conn: people.by_name(conn, token))
+        if person is None:
+            raise BadInput(f"there is nobody called {token!r}")
+        print(store.write(lambda conn: people.issue(conn, now, "access", person=person, seconds=None)))
+    else:
+        secret = store.write(lambda conn: people.issue(conn, now, "invitation", role=role))
+        print(f"{url.rstrip('/')}/#enter={secret}")
+    store.close()
+
+
+def _open(project: Path) -> tuple[Any, Any]:
+    from ncalr.cli.doctor import missing_web
+
+    missing_web()
+    from ncalr.web.folder import Folder
+
+    folder = Folder(project)
+    return folder, folder.open()

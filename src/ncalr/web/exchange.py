@@ -1,0 +1,395 @@
+"""Labels out and in: CSV, JSONL, Parquet, an image folder, Label Studio JSON. `import(export(x)) = x`.
+
+One record an item, whatever the form (`Record`): what was decided, how sure, every person's vote, and how the item came
+to be asked: by which arm, in which epoch, with what score, and with what probability it was drawn, so that others can
+weigh the labels. Exports of one state are the same bytes.
+
+A spreadsheet runs what stands in a cell that begins with = + - @, a tab or a return. In CSV such a cell gets a ' before
+it (and one that begins with ' gets one more, so that reading it back is exact).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.web.store import answers, people, projects, schema
+from ncalr.web.store.database import Store
+
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """One person's answer as it stands."""
+
+    by: str
+    kind: str
+    label: str | None = None
+    at: float = 0.0
+    purpose: str = "label"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One item and what is known about it."""
+
+    name: str
+    status: str
+    label: str | None = None
+    confidence: float = 0.0
+    arm: str | None = None
+    epoch: int | None = None
+    score: float | None = None
+    probability: float | None = None
+    guideline: int | None = None
+    votes: tuple[Opinion, ...] = field(default=())
+    text: str | None = None
+
+
+def records(conn: Connection, everything: bool = False) -> Iterator[Record]:
+    """The items that somebody answered (or all of them), in the order of their names' rows."""
+    names = projects.classes(conn)
+    known = {person.id: person.name for person in people.everyone(conn)}
+    item, state = schema.item, schema.state
+    joined = item.join(state, state.c.item_id == item.c.id, isouter=everything)
+    wanted = select(item.c.id, item.c.name, item.c.text, state).select_from(joined).order_by(item.c.id)
+    with conn.execution_options(yield_per=BATCH).execute(wanted) as rows:
+        for part in rows.partitions(BATCH):
+            votes, asked = _opinions(conn, [row.id for row in part], names, known)
+            for row in part:
+                opinions = tuple(votes.get(row.id, ()))
+                if opinions or everything:
+                    yield _record(row, opinions, asked.get(row.id), names)
+
+
+def write(records_: Iterable[Record], form: str, target: Any) -> None:
+    """Write in one of the forms to a binary file."""
+    if form not in WRITERS:
+        raise unknown("format", form, WRITERS)
+    WRITERS[form](records_, target)
+
+
+def read(source: Path) -> list[Record]:
+    """What `write` wrote, by the file's ending."""
+    if not source.is_file():
+        raise BadInput(f"there is no file {source}")
+    form = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "labelstudio"}.get(source.suffix.lower())
+    if form is None:
+        raise BadInput(f"cannot read labels from {source.name}; expected .csv, .jsonl, .parquet or .json")
+    try:
+        return list(READERS[form](source))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{source} is not an export of labels that can be read ({error!r})") from None
+
+
+def write_folder(store: Store, root: Path, target: Path) -> int:
+    """Copies of the labelled images below one folder a class, as most trainings read them; how many."""
+    if target.exists() and any(target.iterdir()):
+        raise BadInput(f"{target} is not empty; choose a new folder")
+    count = 0
+    for record in store.read(lambda conn: list(records(conn))):
+        if record.status == "labelled" and record.label is not None:
+            place = target / _safe(record.label) / _safe(record.name.replace("/", "__"))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / record.name, place)
+            count += 1
+    with (target / "labels.jsonl").open("wb") if count else io.BytesIO() as file:
+        store.read(lambda conn: write(records(conn), "jsonl", file))
+    return count
+
+
+def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int:
+    """Import votes, each by its annotator; how many were new. The same file twice changes nothing.
+
+    Where somebody says something else here already, that is an error, or a change of their mind (`replace`).
+
+    Classes that are not known are refused, not made: a typo would become a class.
+    """
+    now, count = store.clock.now(), 0
+    for batch in _batches(given):
+        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace))
+    return count
+
+
+def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool) -> int:
+    return sum(_take(conn, now, record, replace) for record in batch)
+
+
+def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
+    row = conn.execute(select(schema.item).where(schema.item.c.name == record.name)).first()
+    if row is None:
+        raise BadInput(f"there is no item {record.name!r} in this project; its labels cannot be taken in")
+    numbers = {name: at for at, name in enumerate(projects.classes(conn))}
+    taken = 0
+    for vote in record.votes:
+        if vote.kind == "label" and vote.label not in numbers:
+            raise BadInput(f"{record.name!r} is labelled {vote.label!r}, which is no class here; add the class first")
+        person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "reviewer", active=False)
+        mine = schema.vote.c
+        there = conn.execute(
+            select(schema.vote).where(mine.item_id == row.id, mine.person_id == person.id, mine.purpose == vote.purpose)
+        ).first()
+        answer = numbers.get(vote.label or "") if vote.kind == "label" else None
+        if there is not None and (there.kind, there.answer) == (vote.kind, answer):
+            continue
+        if there is not None and not replace:
+            raise BadInput(f"{vote.by!r} says something else about {record.name!r} here already; nothing is replaced")
+        before = None if there is None else there.event
+        said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer, before)
+        reason = answers.Reason(
+            vote.purpose, record.epoch or 0, record.arm or "import", record.score, record.probability, record.guideline
+        )
+        answers.submit(conn, now, _acting(person), said, reason)
+        taken += 1
+    return taken
+
+
+def _acting(person: people.Person) -> people.Person:
+    """Somebody whose votes are imported need not be allowed in to have said what they said."""
+    return people.Person(person.id, person.key, person.name, "reviewer", True)
+
+
+def _opinions(conn: Connection, ids: list[int], names: list[str], known: dict[int, str]) -> tuple[Any, Any]:
+    vote, event = schema.vote, schema.event
+    rows = conn.execute(
+        select(
+            vote, event.c.answered, event.c.arm, event.c.epoch, event.c.score, event.c.probability, event.c.guideline
+        )
+        .join(event, event.c.id == vote.c.event)
+        .where(vote.c.item_id.in_(ids))
+        .order_by(vote.c.item_id, vote.c.seq)
+    )
+    votes: dict[int, list[Opinion]] = {}
+    asked: dict[int, Any] = {}
+    for row in rows:
+        label = None if row.answer is None else names[row.answer]
+        votes.setdefault(row.item_id, []).append(
+            Opinion(known[row.person_id], row.kind, label, row.answered, row.purpose)
+        )
+        asked.setdefault(row.item_id, row)  # the first time it was asked for is how it was selected
+    return votes, asked
+
+
+def _record(row: Any, votes: tuple[Opinion, ...], asked: Any, names: list[str]) -> Record:
+    return Record(
+        row.name,
+        row.status or "open",
+        None if row.answer is None else names[row.answer],
+        row.confidence or 0.0,
+        asked.arm if asked is not None else None,
+        asked.epoch if asked is not None else None,
+        asked.score if asked is not None else None,
+        asked.probability if asked is not None else None,
+        asked.guideline if asked is not None else None,
+        votes,
+        row.text,
+    )
+
+
+# One form after the other
+
+
+def _write_csv(given: Iterable[Record], target: Any) -> None:
+    text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=True)
+    out = csv.writer(text, lineterminator="\r\n")  # a cell with either of the two is then quoted
+    out.writerow([entry.name for entry in fields(Record)])
+    for record in given:
+        plain = {**asdict(record), "votes": json.dumps([asdict(vote) for vote in record.votes], ensure_ascii=False)}
+        out.writerow([_cell(value) for value in plain.values()])
+    text.detach()
+
+
+def _read_csv(source: Path) -> Iterator[Record]:
+    csv.field_size_limit(2**24)
+    with source.open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file, strict=True):
+            plain: dict[str, Any] = {name: _uncell(value) for name, value in row.items()}
+            for name in ("confidence", "score", "probability"):
+                plain[name] = None if plain[name] is None else float(plain[name])
+            for name in ("epoch", "guideline"):
+                plain[name] = None if plain[name] is None else int(plain[name])
+            yield _from_plain({**plain, "votes": json.loads(plain["votes"])})
+
+
+def _cell(value: Any) -> str:
+    """Nothing is the empty cell; an empty text is a lone quote, so that the two are told apart."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else repr(value)
+    return "'" + text if isinstance(value, str) and (not text or text.startswith(DANGEROUS)) else text
+
+
+def _uncell(cell: str) -> str | None:
+    return (cell[1:] if cell.startswith("'") else cell) if cell else None
+
+
+def _write_jsonl(given: Iterable[Record], target: Any) -> None:
+    for record in given:
+        target.write((json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def _read_jsonl(source: Path) -> Iterator[Record]:
+    with source.open(encoding="utf-8") as file:
+        for line in file:
+            if line.strip():
+                yield _from_plain(json.loads(line))
+
+
+def _write_parquet(given: Iterable[Record], target: Any) -> None:
+    pa, parquet = _arrow()
+    vote = pa.struct(
+        [
+            ("by", pa.string()),
+            ("kind", pa.string()),
+            ("label", pa.string()),
+            ("at", pa.float64()),
+            ("purpose", pa.string()),
+        ]
+    )
+    kinds = {
+        "name": pa.string(),
+        "status": pa.string(),
+        "label": pa.string(),
+        "confidence": pa.float64(),
+        "arm": pa.string(),
+        "epoch": pa.int64(),
+        "score": pa.float64(),
+        "probability": pa.float64(),
+        "guideline": pa.int64(),
+        "votes": pa.list_(vote),
+        "text": pa.string(),
+    }
+    schema_ = pa.schema(list(kinds.items()))
+    with parquet.ParquetWriter(target, schema_) as out:
+        for batch in _batches(given):
+            out.write_table(pa.Table.from_pylist([_plain(record) for record in batch], schema=schema_))
+
+
+def _read_parquet(source: Path) -> Iterator[Record]:
+    _, parquet = _arrow()
+    with parquet.ParquetFile(source) as file:
+        for batch in file.iter_batches(BATCH):
+            for row in batch.to_pylist():
+                yield _from_plain(row)
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
+    return pa, parquet
+
+
+def _write_labelstudio(given: Iterable[Record], target: Any) -> None:
+    """Label Studio's tasks with annotations; what it has no place for travels in `meta` of the task's data."""
+    target.write(b"[")
+    for at, record in enumerate(given):
+        plain = _plain(record)
+        task = {
+            "data": {
+                "ncalr": record.name,
+                ("text" if record.text is not None else "image"): record.text or record.name,
+            },
+            "meta": {"ncalr": plain},
+            "annotations": [_annotation(vote, record) for vote in record.votes if vote.kind in ("label", "skip")],
+        }
+        target.write((",\n" if at else "\n").encode() + json.dumps(task, ensure_ascii=False, allow_nan=False).encode())
+    target.write(b"\n]\n")
+
+
+def _annotation(vote: Opinion, record: Record) -> dict[str, Any]:
+    choice = {
+        "from_name": "label",
+        "to_name": "item",
+        "type": "choices",
+        "value": {"choices": [vote.label]},
+    }
+    return {
+        "completed_by": {"email": vote.by},
+        "was_cancelled": vote.kind == "skip",
+        "result": [choice] if vote.kind == "label" else [],
+        "unique_id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"ncalr:{record.name}:{vote.by}:{vote.purpose}")),
+    }
+
+
+def _read_labelstudio(source: Path) -> Iterator[Record]:
+    for task in json.loads(source.read_text(encoding="utf-8")):
+        meta = (task.get("meta") or {}).get("ncalr")
+        yield _from_plain(meta) if meta else _from_task(task)
+
+
+def _from_task(task: dict[str, Any]) -> Record:
+    """A task that was not exported by us: its annotations are votes."""
+    data, votes = task["data"], []
+    name = data.get("ncalr") or data.get("image") or data.get("id") or data["text"]
+    for annotation in task.get("annotations", []):
+        who = annotation.get("completed_by")
+        by = who.get("email") if isinstance(who, dict) else f"label studio user {who}"
+        if annotation.get("was_cancelled"):
+            votes.append(Opinion(str(by), "skip"))
+        first = annotation.get("result", [])[:1]
+        votes += [Opinion(str(by), "label", result["value"]["choices"][0]) for result in first]
+    return Record(str(name), "open", votes=tuple(votes), text=data.get("text"))
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    return {**asdict(record), "votes": [asdict(vote) for vote in record.votes]}
+
+
+def _from_plain(plain: dict[str, Any]) -> Record:
+    known = {entry.name for entry in fields(Record)}
+    votes = tuple(Opinion(**vote) for vote in plain["votes"])
+    return Record(**{**{name: value for name, value in plain.items() if name in known}, "votes": votes})
+
+
+def _safe(name: str) -> str:
+    """A class or an item as the name of a file: no separators, not hidden, not too long."""
+    cleaned = "".join(letter if letter.isalnum() or letter in " ._-" else "_" for letter in name).strip(" .")
+    return cleaned[-150:] or "_"
+
+
+def _batches(given: Iterable[Record]) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    for record in given:
+        batch.append(record)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {
+    "csv": _write_csv,
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "labelstudio": _write_labelstudio,
+}
+READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
+    "csv": _read_csv,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+    "labelstudio": _read_labelstudio,
+}
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl",
+    "parquet": "application/vnd.apache.parquet",
+    "labelstudio": "application/json",
+}
+ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "labelstudio": "json"}

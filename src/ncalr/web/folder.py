@@ -1,0 +1,98 @@
+"""A labelling project on disk: a folder with the database, the secret, the journal and the cache.
+
+photos.ncalr/
+  project.json     what is labelled and where the database is (0600: a database URL may hold a password)
+  secret           256 random bits, this installation's own (0600)
+  labels.db        SQLite, unless project.json names a PostgreSQL
+  journal.jsonl    the rounds, in the format of every other run of ncalr
+  model/           the last model
+  cache/           pictures as they were shown
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ncalr.errors import BadInput
+from ncalr.web.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the items are: a folder of images, or a table with a column of texts; and embeddings, where there are."""
+
+    path: str
+    kind: str
+    text_column: str = ""
+    id_column: str = ""
+    embeddings: str = ""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of a project."""
+
+    path: Path
+
+    @classmethod
+    def beside(cls, source: Path) -> Folder:
+        """The usual place: next to the data."""
+        source = source.resolve()
+        return cls(source.with_name((source.name if source.is_dir() else source.stem) + ".ncalr"))
+
+    @property
+    def exists(self) -> bool:
+        """Whether a project is here."""
+        return (self.path / "project.json").is_file()
+
+    def create(self, source: Source, database: str = "") -> None:
+        """Make the folder."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(
+            self.path / "project.json", json.dumps({"source": asdict(source), "database": database}, indent=1)
+        )
+
+    def source(self) -> Source:
+        """Where the items are."""
+        return Source(**self._facts()["source"])  # type: ignore[arg-type]
+
+    def database(self) -> str:
+        """The URL or the file of the database."""
+        return str(self._facts()["database"]) or str(self.path / "labels.db")
+
+    def open(self, unsafe: bool = False) -> Store:
+        """The store."""
+        if not self.exists:
+            raise BadInput(f"{self.path} holds no labelling project; start one with: ncalr label DATA --classes a,b")
+        return open_store(self.database(), unsafe=unsafe)
+
+    def secret(self) -> bytes:
+        """This project's secret, made at the first start; one that others can read is refused."""
+        path = self.path / "secret"
+        if not path.exists():
+            write_private(path, secrets.token_hex(32))
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise BadInput(
+                f"{path} can be read by others (mode {mode:o}): whoever has read it can forge sessions. Remove it, and "
+                "a new one is made; everybody then comes in by a new link"
+            )
+        return bytes.fromhex(path.read_text())
+
+    def _facts(self) -> dict[str, object]:
+        facts: dict[str, object] = json.loads((self.path / "project.json").read_text(encoding="utf-8"))
+        return facts
+
+
+def write_private(path: Path, content: str) -> None:
+    """A file only its owner can read, from its first moment on."""
+    part = path.with_name(path.name + ".new")
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    part.write_text(content, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,42 @@
+"""Rate limits: so many in so many seconds for each caller, counted in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from ncalr.errors import NcalrError
+from ncalr.web.store.clock import Clock
+
+KNOWN = 10_000
+
+
+class TooMany(NcalrError):
+    """Too many requests; `seconds` says when to come again."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"too many {what}; try again in {seconds:.0f} s")
+        self.seconds = seconds
+
+
+class Limit:
+    """At most `count` within any `seconds`, for each key."""
+
+    def __init__(self, what: str, count: int, seconds: float, clock: Clock) -> None:
+        self.what, self.count, self.seconds, self.clock = what, count, seconds, clock
+        self._times: dict[object, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def check(self, key: object, count: bool = True) -> None:
+        """Count one more (or only look), or raise."""
+        now = self.clock.now()
+        with self._lock:
+            if len(self._times) > KNOWN:  # callers that were not seen for a while
+                self._times = {k: t for k, t in self._times.items() if t and t[-1] > now - self.seconds}
+            times = self._times.setdefault(key, deque())
+            while times and times[0] <= now - self.seconds:
+                times.popleft()
+            if len(times) >= self.count:
+                raise TooMany(self.what, times[0] + self.seconds - now)
+            if count:
+                times.append(now)

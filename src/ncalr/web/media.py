@@ -1,0 +1,136 @@
+"""Pictures for the page: found by opaque key, read from inside one folder only, decoded by a child process."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import LifoQueue
+
+from ncalr.data.files import write_whole
+from ncalr.errors import NcalrError
+from ncalr.web.decoder import read_message, write_message
+
+BYTES = 64 * 2**20
+SECONDS = 10.0
+SIZES = (320, 2560)
+"""Widths and heights the page may ask for: a thumbnail, and one to zoom into."""
+
+
+class CannotShow(NcalrError):
+    """The file is no picture that can be shown."""
+
+
+class Media:
+    """The pictures of a project; `cache` keeps what was decoded."""
+
+    def __init__(self, root: Path, cache: Path, decoders: int = 2) -> None:
+        self.root, self.cache = root.resolve(), cache
+        cache.mkdir(parents=True, exist_ok=True)
+        self._decoders: LifoQueue[Decoder] = LifoQueue()
+        for _ in range(decoders):
+            self._decoders.put(Decoder())
+
+    def picture(self, key: str, name: str, size: int) -> tuple[str, bytes]:
+        """The type and the bytes of a picture that is safe to show."""
+        content, stamp = self._read(name)
+        kept = self.cache / f"{key}-{size}-{stamp}"
+        if kept.is_file():
+            kind, _, picture = kept.read_bytes().partition(b"\n")
+            return kind.decode(), picture
+        with self._decoder() as decoder:
+            kind_, picture = decoder.decode(content, size)
+        write_whole(kept, kind_.encode() + b"\n" + picture)
+        return kind_, picture
+
+    def warm_up(self) -> None:
+        """Start the decoders before the first picture is asked for."""
+        for _ in range(self._decoders.qsize()):
+            with self._decoder() as decoder:
+                decoder.start()
+
+    def close(self) -> None:
+        """End the child processes."""
+        while not self._decoders.empty():
+            self._decoders.get().stop()
+
+    def _read(self, name: str) -> tuple[bytes, int]:
+        """The bytes of a file inside the root, whatever the name tries; links that lead out lead nowhere."""
+        try:
+            path = (self.root / name).resolve(strict=True)
+            if not path.is_relative_to(self.root) or not path.is_file():
+                raise CannotShow("there is no such picture")
+            with path.open("rb") as file:
+                facts = os.fstat(file.fileno())
+                if facts.st_size > BYTES:
+                    raise CannotShow(f"the file has {facts.st_size:,} bytes, the limit is {BYTES:,}")
+                return file.read(BYTES), facts.st_mtime_ns
+        except (OSError, ValueError, RuntimeError):
+            raise CannotShow("there is no such picture") from None
+
+    @contextmanager
+    def _decoder(self) -> Iterator[Decoder]:
+        decoder = self._decoders.get()
+        try:
+            yield decoder
+        finally:
+            self._decoders.put(decoder)
+
+
+class Decoder:
+    """A child process that decodes; killed when it takes too long, started again for the next picture."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, running."""
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ncalr.web.decoder"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._process
+
+    def decode(self, content: bytes, size: int) -> tuple[str, bytes]:
+        """The type and the bytes of a fresh picture."""
+        with self._lock:
+            process = self.start()
+            assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (pipes were asked for)
+            watch = threading.Timer(self.seconds, process.kill)
+            watch.start()
+            try:
+                write_message(process.stdin, struct.pack(">I", size) + content)
+                reply = read_message(process.stdout)
+            except OSError:
+                reply = None
+            finally:
+                watch.cancel()
+            if reply is None:
+                self.stop()
+                raise CannotShow("the picture takes too long or too much memory to decode")
+        kind, _, rest = reply.partition(b"\n")
+        if kind == b"error":
+            raise CannotShow(f"the file cannot be shown as a picture ({rest.decode(errors='replace')})")
+        return kind.decode(), rest
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):  # what was not sent to a process that died
+                        pipe.close()
+            self._process.wait()
+            self._process = None

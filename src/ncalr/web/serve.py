@@ -1,0 +1,153 @@
+"""Starting: the server in this process, the training in another that is started again when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from ncalr.errors import BadInput
+from ncalr.web.app import Limits, Office, create_app
+from ncalr.web.folder import Folder
+from ncalr.web.guard import Address
+from ncalr.web.media import Media
+from ncalr.web.store import Store, people
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LONGEST = 60.0
+REST = 5.0  # the first seconds belong to the person who wants to see the first item
+
+
+def check_exposure(host: str, public_url: str, insecure: bool) -> None:
+    """Other machines may only come in where somebody said how: by TLS, or knowingly without."""
+    if host not in LOOPBACK and not public_url.startswith("https://") and not insecure:
+        raise BadInput(
+            f"--host {host} lets other machines in without TLS: whoever is on the way can read answers and sessions. "
+            "Put a reverse proxy with TLS before it and say --public-url https://…, or --insecure if you must"
+        )
+
+
+def free_port(host: str, wanted: int, fixed: bool) -> int:
+    """The port wanted, or the next free one where it may be another."""
+    for port in range(wanted, wanted + (1 if fixed else 20)):
+        with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise BadInput(f"port {wanted} of {host} is in use; choose another with --port")
+
+
+def entrance(store: Store, name: str) -> str:
+    """A link for the owner of the project, who is made where there is none."""
+    now = store.clock.now()
+
+    def issue(conn: Connection) -> str:
+        owners = [person for person in people.everyone(conn) if person.role == "owner" and person.active]
+        known = people.by_name(conn, name)
+        person = owners[0] if owners else known or people.add(conn, now, name, "owner")
+        return people.issue(conn, now, "link", person=person)
+
+    return store.write(issue)
+
+
+@contextlib.contextmanager
+def training(folder: Folder) -> Iterator[Supervisor]:
+    """The worker process, for as long as this lasts."""
+    supervisor = Supervisor(
+        [sys.executable, "-m", "ncalr.web.worker", str(folder.path)], folder.path / "worker.log", rest=REST
+    )
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+class Supervisor:
+    """Keeps a process running: started again when it dies, later and later while it keeps dying."""
+
+    def __init__(self, command: list[str], log: Path, first_pause: float = 1.0, rest: float = 0.0) -> None:
+        self.command, self.log, self.first_pause, self.rest = command, log, first_pause, rest
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the process and the watching."""
+        self._ended.set()
+        if self.process is not None:
+            self.process.terminate()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        pause = self.first_pause
+        cores = os.cpu_count() or 1
+        threads = str(max(cores - 1, 1))  # one is left to those who label
+        environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        self._ended.wait(self.rest)
+        while not self._ended.is_set():
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)  # noqa: S603
+            self.starts += 1
+            lasted = self._wait(self.process)
+            pause = self.first_pause if lasted > LONGEST else min(pause * 2, LONGEST)
+            self._ended.wait(pause)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> float:
+        """Until it ends; for how long it ran, about."""
+        seconds = 0.0
+        while process.poll() is None:
+            if self._ended.wait(0.2):
+                process.terminate()
+                process.wait(10)
+                return seconds
+            seconds += 0.2
+        return seconds
+
+
+def serve(
+    folder: Folder, store: Store, address: Address, ready: Callable[[], None], limits: Limits | None = None
+) -> None:
+    """Answer until interrupted; `ready` is called when the first request would be answered."""
+    import uvicorn
+
+    source = folder.source()
+    media = Media(Path(source.path), folder.path / "cache") if source.kind == "image" else None
+    app = create_app(Office(store, address, folder.secret(), media, limits))
+    config = uvicorn.Config(
+        app,
+        host=address.host,
+        port=address.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+        proxy_headers=False,
+    )
+    server = uvicorn.Server(config)
+    threading.Thread(target=_when_started, args=(server, ready), daemon=True).start()
+    server.run()
+
+
+def _when_started(server: object, ready: Callable[[], None]) -> None:
+    import time
+
+    while not getattr(server, "started", False):
+        time.sleep(0.01)
+    ready()

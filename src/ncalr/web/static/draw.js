@@ -1,0 +1,75 @@
+// Small drawings: bars, and a curve with its interval.
+
+import { el, percent } from "./dom.js";
+
+export function bars(rows, most = 0, width = 420) {
+  const height = 30;
+  const longest = most || Math.max(...rows.map((row) => row.value), 1e-9);
+  const name = 14 + 7.4 * Math.min(17, Math.max(...rows.map((row) => row.name.length), 2));
+  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${rows.length * height}`, role: "img", "aria-label": rows.map((row) => `${row.name}: ${row.label}`).join(", ") });
+  rows.forEach((row, at) => {
+    const y = at * height;
+    const room = width - name - 16 - 7.4 * Math.max(...rows.map((each) => each.label.length));
+    svg.append(
+      el("svg:text", { x: 0, y: y + 19, class: "name" }, row.name.length > 17 ? `${row.name.slice(0, 16)}…` : row.name),
+      el("svg:rect", { x: name, y: y + 8, width: room, height: 14, rx: 7, class: "barback" }),
+      el("svg:rect", { x: name, y: y + 8, width: Math.max((row.value / longest) * room, row.value > 0 ? 5 : 0), height: 14, rx: 7, class: "barline" }),
+      el("svg:text", { x: width, y: y + 19, "text-anchor": "end" }, row.label),
+    );
+  });
+  return svg;
+}
+
+export function curve(points, width = 720, height = 240) {
+  const [left, right, top, bottom] = [46, 12, 12, 34];
+  const most = Math.max(...points.map((point) => point.labels)) || 1;
+  const least = Math.min(...points.map((point) => point.labels));
+  const px = (labels) => left + ((labels - least) / Math.max(most - least, 1)) * (width - left - right);
+  const py = (share) => top + (1 - share) * (height - top - bottom);
+  const svg = el("svg:svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Accuracy estimated after ${points.map((p) => `${p.labels} labels: ${percent(p.share)}`).join(", ")}` });
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append(el("svg:line", { x1: left, x2: width - right, y1: py(share), y2: py(share), class: "axis" }),
+      el("svg:text", { x: left - 8, y: py(share) + 4, "text-anchor": "end" }, percent(share)));
+  }
+  const known = points.filter((point) => point.share !== null);
+  if (known.length > 1) {
+    const band = [...known.map((p) => `${px(p.labels)},${py(p.high)}`), ...known.slice().reverse().map((p) => `${px(p.labels)},${py(p.low)}`)];
+    svg.append(el("svg:polygon", { points: band.join(" "), class: "band" }),
+      el("svg:polyline", { points: known.map((p) => `${px(p.labels)},${py(p.share)}`).join(" "), class: "line" }));
+  }
+  for (const p of known) {
+    svg.append(el("svg:line", { x1: px(p.labels), x2: px(p.labels), y1: py(p.low), y2: py(p.high), class: "axis" }),
+      el("svg:circle", { cx: px(p.labels), cy: py(p.share), r: 4, class: "dot" },
+        el("svg:title", {}, `${p.labels} labels: ${percent(p.share)} (${percent(p.low)} to ${percent(p.high)}), ${p.total} control items`)));
+  }
+  svg.append(el("svg:text", { x: left, y: height - 8 }, `${least} labels`), el("svg:text", { x: width - right, y: height - 8, "text-anchor": "end" }, `${most} labels`));
+  return svg;
+}
+
+const REASONS = {
+  random: "It came from the first order, drawn at random before there was a model.",
+  control: "It was drawn at random: a tenth of the items are, unmarked, so that the model's accuracy can be estimated honestly.",
+  strategy: "The model would learn most from it: its label would move the geometry of the classes, or the model kept changing its mind about it.",
+  review: "A second look: either its label looked doubtful, or it is a control. You are not told which.",
+  adjudicate: "People disagreed about it, or nobody was sure.",
+  again: "One more opinion was wanted.",
+};
+
+export function reason(why, classes) {
+  const out = [el("p", {}, REASONS[why.arm] ?? "It was asked for.")];
+  const rows = [];
+  if (why.cmap_rank !== undefined) rows.push({ name: "CMAP", value: why.cmap_rank, label: `above ${percent(why.cmap_rank)}` });
+  if (why.ff_rank !== undefined) rows.push({ name: "FF (flips)", value: why.ff_rank, label: `above ${percent(why.ff_rank)}` });
+  if (rows.length) {
+    out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows, 1),
+      el("p", { class: "soft" }, "CMAP: how much it would turn the class means against each other. FF: how often its prediction flipped late in the training."));
+  }
+  if (why.near?.length) {
+    out.push(el("h3", {}, "Nearest class means"),
+      bars(why.near.map(([at, value]) => ({ name: classes[at] ?? `class ${at}`, value: Math.max(value, 0), label: value.toFixed(2) })), 1),
+      el("p", { class: "soft" }, "Cosine between the item's features and each class mean, both from the centre of the pool."));
+  }
+  if (why.predicted !== null && why.predicted !== undefined) out.push(el("p", {}, `The model's own guess, before you answered: ${classes[why.predicted]}.`));
+  out.push(el("p", { class: "soft" }, `Queue ${why.epoch}; drawn with probability ${Number(why.probability).toPrecision(2)}.`));
+  return out;
+}

@@ -1,0 +1,247 @@
+// Labelling: one key answers and brings the next item. The answer goes to the outbox; the screen never waits for it.
+
+import { $, ago, el, say, show, uuid } from "./dom.js";
+import { ask, farewell } from "./net.js";
+import { Ahead } from "./ahead.js";
+import { reason } from "./draw.js";
+import { MANY, classKeys } from "./keys.js";
+import { clear, present } from "./stage.js";
+
+const WORDS = { unsure: "unsure", none: "none of these", broken: "broken", skip: "skipped" };
+
+export class Labelling {
+  constructor(project, person, outbox, tab, hooks) {
+    Object.assign(this, { project, person, outbox, tab, hooks });
+    this.queues = {};
+    this.purpose = "label";
+    this.done = []; // answers of this session, oldest first: undo walks back through all of them
+    this.keys = classKeys(project.classes);
+    this.many = project.classes.length > MANY;
+    this.recent = [];
+    this.paint();
+    this.other = new BroadcastChannel("ncalr");
+    this.other.onmessage = () => this.hooks.refresh();
+    setInterval(() => this.beat(), Math.min(60000, project.lease_seconds * 200));
+    window.addEventListener("pagehide", () => this.goodbye());
+  }
+
+  get queue() {
+    if (!this.queues[this.purpose]) {
+      this.queues[this.purpose] = new Ahead(this.tab, this.project.kind, this.purpose);
+      this.queues[this.purpose].outbox = this.outbox;
+    }
+    return this.queues[this.purpose];
+  }
+
+  async open(purpose) {
+    this.purpose = purpose;
+    clear();
+    await this.refill();
+    await this.present();
+  }
+
+  async refill() {
+    try {
+      await this.queue.fill();
+      this.hooks.connected(true);
+    } catch (problem) {
+      if (problem.out) this.hooks.out();
+      else this.hooks.connected(false);
+    }
+  }
+
+  async present() {
+    const item = this.queue.current;
+    if (!item) {
+      this.hooks.empty(this.queue.rest, this.purpose);
+      return;
+    }
+    this.hooks.working();
+    await present(item, this.project.kind);
+    if (item !== this.queue.current) return;
+    item.shown = item.shown ?? Date.now() / 1000;
+    this.suggest(item);
+    if (this.purpose === "adjudicate") this.opinions(item);
+    show($("said"), this.purpose === "adjudicate");
+    if (this.many) { $("filter").value = ""; this.filter(); if (!matchMedia("(pointer: coarse)").matches) $("filter").focus({ preventScroll: true }); }
+    document.body.dataset.item = item.item;
+  }
+
+  suggest(item) {
+    const shown = item.suggestion !== null && item.suggestion !== undefined;
+    show($("suggestion"), shown);
+    for (const button of $("classes").children) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
+    if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", {}, this.project.classes[item.suggestion]));
+  }
+
+  async opinions(item) {
+    $("said").replaceChildren("…");
+    const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
+    $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
+      `${entry.by}: `, el("b", {}, entry.kind === "label" ? this.project.classes[entry.answer] : WORDS[entry.kind] ?? entry.kind))));
+  }
+
+  answer(kind, number = null) {
+    const item = this.queue.current;
+    if (!item || item.shown === undefined) return;
+    const record = { id: uuid(), item, kind, answer: number, purpose: this.purpose, based_on: item.based_on ?? null };
+    this.outbox.put({ id: record.id, body: {
+      item: item.item, kind, lease: item.token, shown: item.shown, answered: Date.now() / 1000, based_on: record.based_on,
+      ...(kind === "label" ? { answer: number } : {}),
+    } });
+    this.done.push(record);
+    if (kind === "label") this.recent = [number, ...this.recent.filter((each) => each !== number)].slice(0, 5);
+    this.flash(kind, number);
+    this.tellLast();
+    this.queue.advance();
+    item.shown = item.based_on = undefined;
+    this.hooks.answered(kind);
+    if (this.queue.current) {
+      this.present();
+      this.refill();
+    } else {
+      this.outbox.drained(2000).then(() => this.refill()).then(() => this.present());
+    }
+    this.other.postMessage("answered");
+  }
+
+  async undo() {
+    const last = this.done.pop();
+    if (!last) {
+      say("Nothing to undo in this session. Older answers are in the history.");
+      this.hooks.history();
+      return;
+    }
+    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000 } });
+    if (last.purpose !== this.purpose) { this.purpose = last.purpose; this.hooks.view(last.purpose); }
+    last.item.based_on = last.based_on ?? undefined;
+    this.queue.back(last.item);
+    this.hooks.answered("undo");
+    say("Taken back.");
+    await this.present();
+    this.tellLast();
+  }
+
+  // Somebody chose an older answer to change it.
+  async change(entry) {
+    const item = { item: entry.item, token: entry.lease, text: entry.text, suggestion: null, based_on: entry.id };
+    this.purpose = entry.purpose;
+    this.hooks.view(entry.purpose);
+    this.queue.back(item);
+    await this.present();
+  }
+
+  flash(kind, number) {
+    const button = kind === "label" ? $("classes").querySelector(`[data-answer="${number}"]`) : $("others").querySelector(`[data-kind="${kind}"]`);
+    if (!button) return;
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), 140);
+  }
+
+  word(record) {
+    return record.kind === "label" ? this.project.classes[record.answer] : WORDS[record.kind];
+  }
+
+  tellLast() {
+    const last = this.done.at(-1);
+    $("last").textContent = last ? `Last: ${this.word(last)}` : "";
+    $("why-button").disabled = !last;
+    $("undo").disabled = !this.done.length;
+    if (last) say(this.word(last));
+  }
+
+  async why() {
+    const last = this.done.at(-1);
+    if (!last) return;
+    $("why-body").replaceChildren("…");
+    $("why").showModal();
+    try {
+      $("why-body").replaceChildren(...reason(await ask("GET", `/api/leases/${last.item.token}/why`), this.project.classes));
+    } catch (problem) {
+      $("why-body").replaceChildren(el("p", {}, problem.gone ? "No connection; ask again in a moment." : problem.message));
+    }
+  }
+
+  paint() {
+    $("classes").classList.toggle("many", this.many);
+    show($("filter-box"), this.many);
+    $("classes").replaceChildren(...this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": this.keys[at], onclick: () => this.answer("label", at) },
+      this.keys[at] && this.keys[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, this.keys[at]) : null, el("span", {}, name))));
+    for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", () => this.answer(button.dataset.kind));
+    $("undo").addEventListener("click", () => this.undo());
+    $("undo").disabled = true;
+    $("why-button").addEventListener("click", () => this.why());
+    $("filter").addEventListener("input", () => this.filter());
+    $("filter").addEventListener("keydown", (event) => this.filterKey(event));
+  }
+
+  // Classes that hold every letter group typed; those that begin with it come first. The order is fixed otherwise.
+  matches() {
+    const words = $("filter").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const names = this.project.classes.map((name, at) => [name.toLowerCase(), at]);
+    const found = names.filter(([name]) => words.every((word) => name.includes(word)));
+    if (words.length) found.sort((a, b) => Number(b[0].startsWith(words[0])) - Number(a[0].startsWith(words[0])));
+    else if (this.recent.length) found.sort((a, b) => rank(this.recent, a[1]) - rank(this.recent, b[1]));
+    return found.map(([, at]) => at);
+  }
+
+  filter() {
+    const found = this.matches();
+    const typed = $("filter").value.trim() !== "";
+    const buttons = [...$("classes").children].sort((a, b) => found.indexOf(Number(a.dataset.answer)) - found.indexOf(Number(b.dataset.answer)));
+    for (const button of buttons) {
+      const at = found.indexOf(Number(button.dataset.answer));
+      show(button, at >= 0);
+      button.classList.toggle("first", typed && at === 0);
+      if (at >= 0) $("classes").append(button);
+    }
+    if (typed) say(`${found.length} classes${found.length ? `, first ${this.project.classes[found[0]]}` : ""}`);
+  }
+
+  filterKey(event) {
+    if (event.key === "Enter") {
+      const [first] = this.matches();
+      if (first !== undefined && $("filter").value.trim()) { event.preventDefault(); this.answer("label", first); }
+    } else if (event.key === "Escape") {
+      $("filter").value = "";
+      this.filter();
+      $("answers").focus();
+    } else if (event.key === "z" && (event.ctrlKey || event.metaKey) && !$("filter").value) {
+      event.preventDefault();
+      this.undo();
+    }
+  }
+
+  async beat() {
+    if (!this.queue.items.length) return;
+    try {
+      const { held } = await ask("POST", "/api/heartbeat", { tab: this.tab });
+      const waiting = this.outbox.waiting().map((answer) => answer.body.lease);
+      this.queue.keep([...held, ...waiting]);
+      this.hooks.connected(true);
+    } catch (problem) {
+      if (problem.out) this.hooks.out();
+      else this.hooks.connected(false);
+    }
+  }
+
+  // The tab closes: what is on the screen goes back, but for what is answered and still on its way.
+  goodbye() {
+    const leases = Object.values(this.queues).flatMap((queue) => queue.items.map((item) => item.token)).filter((token) => token && !this.outbox.holds(token));
+    if (leases.length) farewell("/api/release", { leases });
+  }
+}
+
+function rank(recent, at) {
+  const place = recent.indexOf(at);
+  return place < 0 ? recent.length + 1 : place;
+}
+
+export function freshness(model) {
+  if (model.worker === "gone") return ["The training process is not running; labelling goes on with the order there is.", true];
+  if (model.worker === "failed") return [`The last training failed (${model.message}); labelling goes on with the order there is.`, true];
+  const busy = model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
+  if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
+  const since = model.answers_since ? `, ${model.answers_since} answers since` : "";
+  return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}`, false];
+}

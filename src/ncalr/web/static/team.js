@@ -1,0 +1,139 @@
+// The team view: how far, how fast, how good, how much people agree; and for owners, people, rules and exports.
+
+import { $, el, percent } from "./dom.js";
+import { ask } from "./net.js";
+import { bars, curve } from "./draw.js";
+
+const between = (part) => (part.total ? `95 % interval ${percent(part.low)} to ${percent(part.high)}, from ${part.total}` : "nothing to go by yet");
+const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+
+export async function showTeam(me, project) {
+  const found = await ask("GET", "/api/team");
+  const tiles = [advice(found), done(found), accuracy(found), agreement(found), second(found), classes(found)];
+  if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
+  tiles.push(folks(found, me, project));
+  if (found.suggestions.shift !== null) tiles.push(anchoring(found));
+  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project));
+  $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, ...tiles));
+}
+
+function tile(title, ...content) {
+  return el("section", { class: "tile" }, el("h2", {}, title), ...content);
+}
+
+function advice(found) {
+  const box = tile("Advice", el("div", { class: "figure" }, found.advice.do), el("p", {}, found.advice.why));
+  box.classList.add("advice");
+  return box;
+}
+
+function done(found) {
+  const { items, closed, status } = found.progress;
+  const speeds = found.people.map((person) => person.an_hour).filter((speed) => speed);
+  const rest = items - closed;
+  const speed = speeds.reduce((a, b) => a + b, 0);
+  const hours = rest / speed;
+  const left = hours < 1.5 ? `${Math.max(1, Math.round(60 * hours))} min` : `${number(hours, 1)} h`;
+  const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} an hour together, the rest takes ${left} of work` : "";
+  const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
+  return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
+    el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
+}
+
+function accuracy(found) {
+  const enough = found.control.total >= 5;
+  return tile("Model accuracy, live", el("div", { class: "figure" }, enough ? percent(found.control.share) : "–"),
+    el("p", {}, `On items drawn at random and predicted before they were answered: ${between(found.control)}.`));
+}
+
+function agreement(found) {
+  const { alpha, low, high, items, pairs } = found.agreement;
+  const rows = pairs.slice(0, 12).map((pair) => el("tr", {}, el("td", {}, pair.people.join(" and ")), el("td", {}, `${number(pair.kappa, 2)} (${number(pair.low, 2)}–${number(pair.high, 2)})`)));
+  return tile("Agreement", el("div", { class: "figure" }, number(alpha, 2)),
+    el("p", {}, items ? `Krippendorff's alpha, ${number(low, 2)} to ${number(high, 2)}, over ${items} items that two or more answered.` : "No item was answered by two people yet."),
+    rows.length ? el("div", { class: "scroll" }, el("table", {}, head("Cohen's kappa (95 %)", ""), el("tbody", {}, ...rows))) : null);
+}
+
+function second(found) {
+  const { doubtful, control, open } = found.review;
+  return tile("Second look", el("div", { class: "figure" }, percent(doubtful.share)),
+    el("p", {}, doubtful.total ? `of the doubtful labels were answered differently by a second person (${between(doubtful)}); of the sound-looking controls ${percent(control.share)}.` : "Doubtful labels are shown again, blind, between sound ones."),
+    el("p", {}, `${open} in line.`));
+}
+
+function learning(found) {
+  const box = tile("Learning curve", curve(found.curve.map((point) => ({ ...point }))), el("p", {}, "Accuracy on control items, by the number of labels the model was trained on, with 95 % intervals."));
+  box.classList.add("wide");
+  return box;
+}
+
+function classes(found) {
+  const rows = found.progress.classes.slice().sort((a, b) => b.count - a.count).slice(0, 20);
+  return tile("Labels by class", bars(rows.map((row) => ({ name: row.name, value: row.count, label: String(row.count) }))));
+}
+
+function anchoring(found) {
+  const { shift, low, high } = found.suggestions;
+  return tile("Effect of suggestions", el("div", { class: "figure" }, `${shift >= 0 ? "+" : ""}${(100 * shift).toFixed(0)} points`),
+    el("p", {}, `People agree with the model this much more where its guess is shown (${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)}). It is hidden on a random half.`));
+}
+
+function head(...names) {
+  return el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name))));
+}
+
+function folks(found, me) {
+  const rows = found.people.map((person) => el("tr", {}, el("td", {}, person.name), el("td", {}, person.active ? person.role : "away"), el("td", {}, String(person.answers)),
+    el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.accuracy.total ? `${percent(person.accuracy.share)} (${percent(person.accuracy.low)}–${percent(person.accuracy.high)})` : "–"),
+    me.role === "owner" ? el("td", {}, manage(person, me)) : null));
+  const box = tile("People", el("div", { class: "scroll" }, el("table", {}, head("name", "role", "answers", "an hour", "unsure", "agrees with the others", ...(me.role === "owner" ? [""] : [])), el("tbody", {}, ...rows))));
+  box.classList.add("wide");
+  if (me.role === "owner") box.append(invite());
+  return box;
+}
+
+function manage(person, me) {
+  if (person.key === me.key) return "";
+  const again = () => document.dispatchEvent(new CustomEvent("team"));
+  return el("button", { class: "quiet", onclick: async () => { await ask("PATCH", `/api/people/${person.key}`, { active: !person.active }); again(); } }, person.active ? "Send away" : "Let in again");
+}
+
+function invite() {
+  const role = el("select", { class: "field", "aria-label": "Role" }, ...["annotator", "reviewer", "owner"].map((name) => el("option", {}, name)));
+  const place = el("div");
+  const make = async () => {
+    const { url } = await ask("POST", "/api/invitations", { role: role.value });
+    place.replaceChildren(el("div", { class: "link-box" }, url), el("p", {}, "Works once, for a day. Send it to one person."));
+    navigator.clipboard?.writeText(url).catch(() => {});
+  };
+  return el("div", {}, el("p", {}, "Invite somebody by a link:"), el("div", { class: "row" }, role, el("button", { onclick: make }, "Make a link")), place);
+}
+
+function owner(settings, project) {
+  const votes = el("input", { class: "field", type: "number", min: 1, max: 50, value: settings.votes, id: "votes", "aria-label": "Votes an item" });
+  const hints = el("input", { type: "checkbox", id: "hints", checked: settings.suggestions });
+  const note = el("p", { role: "status" });
+  const save = async () => {
+    try {
+      await ask("PATCH", "/api/settings", { votes: Number(votes.value), suggestions: hints.checked });
+      note.textContent = "Saved.";
+    } catch (problem) { note.textContent = problem.message; }
+  };
+  const words = el("textarea", { class: "field", "aria-label": "Guidelines" });
+  words.value = project.guideline.text;
+  const told = el("p", { role: "status" });
+  const write = async () => {
+    const { version } = await ask("PUT", "/api/guideline", { text: words.value });
+    project.guideline = { version, text: words.value };
+    told.textContent = `Saved as version ${version}; every answer from now on is stored with it.`;
+    document.dispatchEvent(new CustomEvent("guideline"));
+  };
+  const links = [["csv", "CSV"], ["jsonl", "JSONL"], ["parquet", "Parquet"], ["labelstudio", "Label Studio"]].map(([form, name]) => el("a", { href: `/api/export?form=${form}`, download: "", id: `export-${form}` }, el("button", { tabindex: -1 }, name)));
+  const writing = tile("Guidelines", words, el("div", { class: "row" }, el("button", { onclick: write }, "Save guidelines")), told);
+  writing.classList.add("wide");
+  return [
+    tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", {}, hints, " Show the model's guess, on a random half")), el("button", { onclick: save }, "Save rules"), note),
+    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and the probability with which the item was drawn.")),
+    writing,
+  ];
+}

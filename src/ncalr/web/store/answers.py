@@ -1,0 +1,402 @@
+"""Taking answers: each is appended once, whatever happens on the way.
+
+The client makes the id. The same answer sent again has the same reply; another one under the same id is refused. An
+answer that changes an earlier one names it (`based_on`), so that nothing is overwritten unseen; undo is an answer too.
+A late one, whose lease had ended, counts and is marked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ncalr.errors import BadInput, NcalrError
+from ncalr.web.store import projects, queue, ranking, schema
+from ncalr.web.store.people import Person
+from ncalr.web.store.schema import HELD
+from ncalr.web.store.verdict import OPEN, Verdict, Vote, judge
+
+KINDS = ("label", "none", "broken", "unsure", "skip", "undo")
+GENESIS = "0" * 64
+ROLE_FOR = {"label": "annotator", "review": "annotator", "adjudicate": "reviewer"}
+
+
+class Conflict(NcalrError):
+    """The answer was made in ignorance of another one; both are told."""
+
+    def __init__(self, message: str, facts: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
+class NoSuchItem(NcalrError):
+    """There is no such item."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client says."""
+
+    id: str
+    item: str
+    kind: str
+    answered: float
+    answer: int | None = None
+    based_on: str | None = None
+    lease: str | None = None
+    shown: float | None = None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the client is told, word for word the same however often it asks."""
+
+    id: str
+    seq: int
+    item: str
+    kind: str
+    answer: int | None
+    late: bool
+
+
+@dataclass(frozen=True)
+class Reason:
+    """How an imported answer came to be asked for; that of one from the page is in its lease."""
+
+    purpose: str
+    epoch: int
+    arm: str
+    score: float | None = None
+    probability: float | None = None
+    guideline: int | None = None
+    rank: int = 0
+    predicted: int | None = None
+    suggested: bool = False
+
+
+def submit(conn: Connection, now: float, person: Person, answer: Answer, imported: Reason | None = None) -> Receipt:
+    """Take an answer in."""
+    _check(conn, answer)
+    digest = _digest(person, answer)
+    known = conn.execute(_EVENT, {"id": answer.id}).first()
+    if known is not None:
+        if known.digest != digest:
+            raise Conflict("this id was used for another answer; make a new one", {"id": answer.id})
+        return Receipt(answer.id, known.seq, answer.item, known.kind, known.answer, bool(known.late))
+    item_id = conn.execute(select(schema.item.c.id).where(schema.item.c.key == answer.item)).scalar()
+    if item_id is None:
+        raise NoSuchItem("there is no such item")
+    lease = _lease(conn, person, item_id, answer.lease)
+    before = _event(conn, answer.based_on, item_id, person)
+    reason = next((each for each in (imported, lease, before) if each is not None), None)
+    purpose = before.purpose if before is not None else reason.purpose if reason is not None else "label"
+    if not person.may(ROLE_FOR[purpose]):
+        raise BadInput(f"adjudication is for reviewers, {person.name!r} is {person.role}")
+    current = _current(conn, item_id, person, purpose)
+    _check_version(answer, current)
+    late = imported is None and before is None and not _held(now, lease)
+    row = _append(conn, now, person, answer, digest, item_id, purpose, lease, reason, late)
+    _vote(conn, row, before)
+    _settle_lease(conn, now, answer, lease)
+    settle(conn, item_id, row)
+    if purpose == "review":
+        _settle_review(conn, lease, row)
+    return Receipt(answer.id, row["seq"], answer.item, answer.kind, answer.answer, late)
+
+
+def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> Verdict:
+    """Bring the item's verdict, the counters and the orders up to date after an event."""
+    table = schema.state
+    old = conn.execute(select(table).where(table.c.item_id == item_id)).first()
+    needed = old.needed if old is not None else None
+    verdict = judge(votes_on(conn, item_id), needed or projects.load(conn).votes)
+    values = {**asdict(verdict), "seq": row["seq"]}
+    _upsert(conn, table, {"item_id": item_id, **values, "needed": needed}, ["item_id"])
+    was = Verdict(old.status, old.answer, old.confidence, old.votes) if old is not None else OPEN
+    _count(conn, was, verdict)
+    if was.is_open and not verdict.is_open:
+        ranking.take_out(conn, item_id)
+    if not was.is_open and verdict.is_open:
+        facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
+        facts["probability"] = facts["probability"] or 0.0
+        ranking.put_back(conn, item_id, facts, row["seq"])
+        queue.look_again(conn, -row["seq"])
+    if row["kind"] == "undo" and verdict.is_open:
+        queue.look_again(conn, row["rank"], row["person_id"])
+    return verdict
+
+
+def votes_on(conn: Connection, item_id: int) -> list[Vote]:
+    """The answers about an item as they stand, in the order in which they came."""
+    rows = conn.execute(_VOTES, {"item": item_id})
+    return [Vote(row.kind, row.answer, row.purpose) for row in rows]
+
+
+def need(conn: Connection, item_id: int, votes: int) -> None:
+    """Ask for so many votes on one item, whatever the project asks for: the seam of policies that ask again."""
+    projects.check_votes(votes)
+    table = schema.state
+    old = conn.execute(select(table).where(table.c.item_id == item_id)).first()
+    seq = last(conn)[0]
+    values = {"status": "open", "answer": None, "confidence": 0.0, "votes": 0, "seq": seq} if old is None else {}
+    _upsert(conn, table, {"item_id": item_id, **(values or _plain(old)), "needed": votes}, ["item_id"])
+    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None}
+    settle(conn, item_id, {"seq": seq, "kind": "need", "rank": 0, "person_id": 0, **facts})
+
+
+def change_votes(conn: Connection, votes: int) -> None:
+    """Another number of votes an item from now on; items are opened and closed accordingly."""
+    projects.check_votes(votes)
+    conn.execute(update(schema.project).values(votes=votes))
+    seq = last(conn)[0]
+    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None}
+    touched = conn.execute(select(schema.state.c.item_id).where(schema.state.c.needed.is_(None))).scalars().all()
+    for at, item_id in enumerate(touched):
+        # a rank of its own for each: they come back in the order in which they were answered
+        settle(
+            conn,
+            item_id,
+            {"seq": seq * len(touched) + len(touched) - at, "kind": "need", "rank": 0, "person_id": 0, **facts},
+        )
+
+
+def last(conn: Connection) -> tuple[int, str]:
+    """Number and hash of the last event."""
+    row = conn.execute(_LAST).first()
+    return (int(row.seq), str(row.hash)) if row else (0, GENESIS)
+
+
+def history(conn: Connection, person: Person, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+    """This person's answers as they stand, newest first."""
+    votes, items, events = schema.vote, schema.item, schema.event
+    rows = (
+        select(votes, items.c.key, items.c.text, events.c.lease, events.c.answered)
+        .select_from(votes.join(items, items.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
+        .where(votes.c.person_id == person.id)
+        .order_by(votes.c.seq.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        rows = rows.where(votes.c.seq < before)
+    return [
+        {
+            "id": row.event,
+            "seq": row.seq,
+            "item": row.key,
+            "text": row.text,
+            "kind": row.kind,
+            "answer": row.answer,
+            "purpose": row.purpose,
+            "lease": row.lease,
+            "answered": row.answered,
+        }
+        for row in conn.execute(rows)
+    ]
+
+
+def chained(before: str, row: dict[str, Any]) -> str:
+    """The hash of an event: of the one before it and of everything it says."""
+    said = {name: value for name, value in row.items() if name != "hash"}
+    return hashlib.sha256((before + json.dumps(said, sort_keys=True, separators=(",", ":"))).encode()).hexdigest()
+
+
+def _check(conn: Connection, answer: Answer) -> None:
+    try:
+        proper = str(uuid.UUID(answer.id)) == answer.id.lower()
+    except ValueError:
+        proper = False
+    if not proper:
+        raise BadInput("the id of an answer is a UUID made by the client")
+    if answer.kind not in KINDS:
+        raise BadInput(f"an answer is one of {', '.join(KINDS)}; got {answer.kind!r}")
+    if (answer.kind == "label") != (answer.answer is not None):
+        raise BadInput("a label needs a class, and the other kinds of answer have none")
+    if answer.answer is not None and conn.execute(_CLASS, {"number": answer.answer}).first() is None:
+        raise BadInput(f"there is no class number {answer.answer}")
+    if answer.kind == "undo" and answer.based_on is None:
+        raise BadInput("undo names the answer it takes back (based_on)")
+
+
+def _digest(person: Person, answer: Answer) -> str:
+    said = json.dumps([person.id, asdict(answer)], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _lease(conn: Connection, person: Person, item_id: int, token: str | None) -> Any:
+    if token is None:
+        return None
+    table = schema.lease
+    row = conn.execute(select(table).where(table.c.token == token, table.c.person_id == person.id)).first()
+    return row if row is not None and row.item_id == item_id else None
+
+
+def _event(conn: Connection, id_: str | None, item_id: int, person: Person) -> Any:
+    if id_ is None:
+        return None
+    row = conn.execute(_EVENT, {"id": id_}).first()
+    if row is None or row.item_id != item_id or row.person_id != person.id:
+        raise BadInput("based_on names no answer of yours about this item")
+    return row
+
+
+def _current(conn: Connection, item_id: int, person: Person, purpose: str) -> Any:
+    return conn.execute(_VOTE, {"item": item_id, "person": person.id, "purpose": purpose}).first()
+
+
+def _check_version(answer: Answer, current: Any) -> None:
+    """A change must know what it changes; only what was put off may be answered without a word."""
+    stands = current.event if current is not None else None
+    if answer.based_on == stands or (answer.based_on is None and current is not None and current.kind == "skip"):
+        return
+    now = None if current is None else {"id": current.event, "kind": current.kind, "answer": current.answer}
+    raise Conflict(
+        "your answer to this item was changed meanwhile, perhaps in another tab; look at both and decide",
+        {"yours": {"id": answer.id, "kind": answer.kind, "answer": answer.answer}, "current": now},
+    )
+
+
+def _held(now: float, lease: Any) -> bool:
+    return lease is not None and lease.status == HELD and lease.expires > now
+
+
+def _append(
+    conn: Connection,
+    now: float,
+    person: Person,
+    answer: Answer,
+    digest: str,
+    item_id: int,
+    purpose: str,
+    lease: Any,
+    reason: Any,
+    late: bool,
+) -> dict[str, Any]:
+    seq, previous = last(conn)
+    row: dict[str, Any] = {
+        "seq": seq + 1,
+        "id": answer.id,
+        "item_id": item_id,
+        "person_id": person.id,
+        "purpose": purpose,
+        "kind": answer.kind,
+        "answer": answer.answer,
+        "based_on": answer.based_on,
+        "lease": lease.token if lease is not None else None,
+        "late": late,
+        "epoch": reason.epoch if reason is not None else 0,
+        "rank": reason.rank if reason is not None else 0,
+        "arm": reason.arm if reason is not None else "unasked",
+        "score": reason.score if reason is not None else None,
+        "probability": reason.probability if reason is not None else None,
+        "predicted": reason.predicted if reason is not None else None,
+        "suggested": bool(reason.suggested) if reason is not None else False,
+        "guideline": projects.load(conn).guideline,
+        "shown": answer.shown,
+        "answered": answer.answered,
+        "received": now,
+        "digest": digest,
+    }
+    if isinstance(reason, Reason) and reason.guideline is not None:
+        row["guideline"] = reason.guideline
+    row["hash"] = chained(previous, row)
+    conn.execute(insert(schema.event).values(row))
+    return row
+
+
+def _vote(conn: Connection, row: dict[str, Any], before: Any) -> None:
+    """What the person says now: the new answer; or, after an undo, what they said before the one taken back."""
+    said = row
+    if row["kind"] == "undo":
+        earlier = None
+        if before.based_on is not None:
+            earlier = conn.execute(select(schema.event).where(schema.event.c.id == before.based_on)).first()
+        table = schema.vote
+        if earlier is None:
+            mine = (
+                table.c.item_id == row["item_id"],
+                table.c.person_id == row["person_id"],
+                table.c.purpose == row["purpose"],
+            )
+            conn.execute(delete(table).where(*mine))
+            return
+        said = dict(earlier._mapping)
+    names = ("item_id", "person_id", "purpose", "kind", "answer", "seq")
+    values = {**{name: said[name] for name in names}, "event": said["id"]}
+    _upsert(conn, schema.vote, values, ["item_id", "person_id", "purpose"])
+
+
+def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any) -> None:
+    """The lease is used up; an undo takes it into the hand again, so that nobody else is shown the item meanwhile."""
+    if lease is None:
+        return
+    table = schema.lease
+    if answer.kind == "undo":
+        until = now + projects.load(conn).settings.lease_seconds
+        conn.execute(update(table).where(table.c.token == lease.token).values(status=HELD, expires=until))
+    elif lease.status in (HELD, "released", "expired"):
+        conn.execute(update(table).where(table.c.token == lease.token).values(status="answered"))
+
+
+def _settle_review(conn: Connection, lease: Any, row: dict[str, Any]) -> None:
+    """How the second look came out."""
+    if lease is None or lease.review_id is None:
+        return
+    table = schema.review
+    given = conn.execute(select(table.c.given).where(table.c.id == lease.review_id)).scalar_one()
+    if row["kind"] in ("undo", "skip"):
+        status = "open"
+    elif row["kind"] == "unsure":
+        status = "unsure"
+    else:
+        status = "agreed" if row["answer"] == given else "differed"
+    conn.execute(update(table).where(table.c.id == lease.review_id).values(status=status))
+
+
+def _count(conn: Connection, was: Verdict, verdict: Verdict) -> None:
+    changes: dict[str, int] = {}
+    for sign, each in ((-1, was), (1, verdict)):
+        if not each.is_open:
+            for name in ("closed", f"status:{each.status}"):
+                changes[name] = changes.get(name, 0) + sign
+            if each.status == "labelled":
+                changes[f"class:{each.answer}"] = changes.get(f"class:{each.answer}", 0) + sign
+    table = schema.counter
+    for name, change in changes.items():
+        if change:
+            known = conn.execute(update(table).where(table.c.name == name).values(value=table.c.value + change))
+            if not known.rowcount:
+                conn.execute(insert(table).values(name=name, value=change))
+
+
+def _upsert(conn: Connection, table: Any, values: dict[str, Any], keys: list[str]) -> None:
+    conn.execute(_upsertion(conn.dialect.name, table.name, tuple(values), tuple(keys)), values)
+
+
+@cache
+def _upsertion(dialect: str, table: str, names: tuple[str, ...], keys: tuple[str, ...]) -> Any:
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    statement = make(schema.metadata.tables[table])
+    changed = {name: statement.excluded[name] for name in names if name not in keys}
+    return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
+
+
+_CLASS = select(schema.label_class.c.number).where(schema.label_class.c.number == bindparam("number"))
+_EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
+_LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
+_VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)
+_VOTE = select(schema.vote).where(
+    schema.vote.c.item_id == bindparam("item"),
+    schema.vote.c.person_id == bindparam("person"),
+    schema.vote.c.purpose == bindparam("purpose"),
+)
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in row._mapping.items() if name not in ("item_id", "needed")}

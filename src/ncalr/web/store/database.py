@@ -1,0 +1,131 @@
+"""Opening a store: the right pragmas on every connection, migrations, refusals that say what to do.
+
+SQLite runs in WAL mode with synchronous=FULL: in NORMAL a power cut may take back commits that were acknowledged.
+PostgreSQL must not run with synchronous_commit=off, for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError
+
+from ncalr.errors import BadInput, NcalrError
+from ncalr.web.store import schema
+from ncalr.web.store.clock import Clock, SteadyClock
+from ncalr.web.store.writer import Writer
+
+T = TypeVar("T")
+BUSY_SECONDS = 30.0
+
+
+class NoRoom(NcalrError):
+    """The disk is full or may not be written: nothing was changed."""
+
+
+class Store:
+    """One project's database."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self.engine, self.clock = engine, clock
+        self._writer = Writer(engine)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` finds in one unchanging view of the database."""
+        with self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                return work(connection)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, once its changes are durable."""
+        try:
+            return self._writer.run(work)
+        except DBAPIError as error:
+            if _no_room(error):
+                raise NoRoom(
+                    f"the database cannot be written ({error.orig}); nothing was changed. Make room on the disk, or "
+                    "make the file writable; what people answer meanwhile waits in their browsers"
+                ) from error
+            raise
+
+    def close(self) -> None:
+        """Finish what waits, let go of the connections."""
+        self._writer.close()
+        self.engine.dispose()
+
+
+def open_store(url: str | Path, *, clock: Clock | None = None, migrate: bool = True, unsafe: bool = False) -> Store:
+    """The store at this URL, or in this SQLite file; made or brought up to date where that is needed.
+
+    `unsafe` allows a PostgreSQL that acknowledges before it has written.
+    """
+    from ncalr.web.store.migrate import upgrade
+
+    engine = open_engine(url)
+    try:
+        _check_durable(engine, unsafe)
+        if migrate:
+            upgrade(engine)
+        with engine.connect() as connection:
+            last = connection.execute(select(func.max(schema.event.c.received))).scalar()
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(engine, clock or SteadyClock(last or 0.0))
+
+
+def open_engine(url: str | Path) -> Engine:
+    """An engine whose every connection has the settings we rely on."""
+    parsed = make_url(f"sqlite:///{url}") if isinstance(url, Path) or "://" not in url else make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite(parsed)
+    if parsed.get_backend_name() == "postgresql":
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"), pool_size=10, max_overflow=40, pool_pre_ping=True
+        )
+    raise BadInput(f"the database must be sqlite or postgresql, got {parsed.get_backend_name()!r}")
+
+
+def _sqlite(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise BadInput("a store needs a file: what is only in memory is lost at the end")
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, pool_size=10, max_overflow=40)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=1000"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # a transaction that will write asks for the right at once: asked for later, it may be refused
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _check_durable(engine: Engine, unsafe: bool) -> None:
+    if engine.dialect.name != "postgresql" or unsafe:
+        return
+    with engine.connect() as connection:
+        setting = connection.execute(text("SHOW synchronous_commit")).scalar()
+    if setting == "off":
+        raise BadInput(
+            "PostgreSQL runs with synchronous_commit=off: it would acknowledge answers that a power cut then takes "
+            "away. Set it to on for this database, or start with --unsafe-database"
+        )
+
+
+def _no_room(error: DBAPIError) -> bool:
+    words = str(error.orig).lower()
+    return any(sign in words for sign in ("disk is full", "readonly database", "no space left", "disk i/o error"))

@@ -1,0 +1,212 @@
+"""Who may come in: people with roles, links that work once, sessions that can be ended.
+
+There are no passwords, so there is nothing to guess: a person comes in by a link with 256 random bits, once, and has a
+session from then on. Programs use access tokens. Only hashes are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from ncalr.errors import BadInput, NcalrError, unknown
+from ncalr.web.store import schema
+
+ROLES = ("annotator", "reviewer", "owner")
+"""Each may do what those before it may."""
+
+LINK_SECONDS = 24 * 3600.0
+IDLE_SECONDS = 12 * 3600.0
+NAME_LIMIT = 80
+
+
+class NotAllowed(NcalrError):
+    """The token, link or session is not valid, or not any more."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who is known."""
+
+    id: int
+    key: str
+    name: str
+    role: str
+    active: bool = True
+
+    def may(self, role: str) -> bool:
+        """Whether this person has the rights of the role."""
+        return self.active and ROLES.index(self.role) >= ROLES.index(role)
+
+
+def add(conn: Connection, now: float, name: str, role: str, active: bool = True) -> Person:
+    """A new person; a name is taken once."""
+    name = check_name(name)
+    check_role(role)
+    if conn.execute(select(schema.person.c.id).where(schema.person.c.name == name)).first():
+        raise BadInput(f"there is somebody called {name!r} already; choose another name")
+    number = 1 + (conn.execute(select(func.max(schema.person.c.id))).scalar() or 0)
+    person = Person(number, secrets.token_urlsafe(12), name, role, active)
+    conn.execute(
+        insert(schema.person).values(id=number, key=person.key, name=name, role=role, created=now, active=active)
+    )
+    return person
+
+
+def everyone(conn: Connection) -> list[Person]:
+    """All people, in the order in which they came."""
+    return [_person(row) for row in conn.execute(select(schema.person).order_by(schema.person.c.id))]
+
+
+def by_name(conn: Connection, name: str) -> Person | None:
+    """The person of this name."""
+    row = conn.execute(select(schema.person).where(schema.person.c.name == name)).first()
+    return _person(row) if row else None
+
+
+def by_key(conn: Connection, key: str) -> Person:
+    """The person with this opaque key."""
+    row = conn.execute(select(schema.person).where(schema.person.c.key == key)).first()
+    if row is None:
+        raise BadInput("there is no such person")
+    return _person(row)
+
+
+def change(conn: Connection, now: float, person: Person, role: str | None = None, active: bool | None = None) -> None:
+    """Another role, or no entry any more: all sessions and tokens of somebody who may not come in are ended."""
+    owners = [p for p in everyone(conn) if p.role == "owner" and p.active]
+    last_owner = person.role == "owner" and len(owners) == 1
+    if last_owner and (active is False or role not in (None, "owner")):
+        raise BadInput("this is the only owner; make somebody else an owner first")
+    table = schema.person
+    if role is not None:
+        check_role(role)
+        conn.execute(update(table).where(table.c.id == person.id).values(role=role))
+    if active is not None:
+        conn.execute(update(table).where(table.c.id == person.id).values(active=active))
+    if active is False:
+        end_sessions(conn, now, person)
+
+
+def end_sessions(conn: Connection, now: float, person: Person) -> None:
+    """Log somebody out everywhere, and make their tokens worthless."""
+    sessions, tokens = schema.session, schema.token
+    conn.execute(
+        update(sessions).where(sessions.c.person_id == person.id, sessions.c.ended.is_(None)).values(ended=now)
+    )
+    conn.execute(update(tokens).where(tokens.c.person_id == person.id, tokens.c.used.is_(None)).values(used=now))
+
+
+def issue(
+    conn: Connection,
+    now: float,
+    kind: str,
+    *,
+    person: Person | None = None,
+    role: str | None = None,
+    seconds: float | None = LINK_SECONDS,
+) -> str:
+    """A new token, shown this once: `link` (enters once), `invitation` (makes a person, once), `access` (programs)."""
+    if role is not None:
+        check_role(role)
+    secret = secrets.token_urlsafe(32)
+    conn.execute(
+        insert(schema.token).values(
+            hash=hashed(secret),
+            kind=kind,
+            person_id=person.id if person else None,
+            role=role,
+            created=now,
+            expires=None if seconds is None else now + seconds,
+        )
+    )
+    return secret
+
+
+def enter(conn: Connection, now: float, secret: str, name: str | None = None) -> tuple[Person, str]:
+    """Come in by a link or an invitation: the person, and the secret of the new session."""
+    row = _token(conn, now, secret, ("link", "invitation"))
+    if row.kind == "invitation":
+        if name is None:
+            raise BadInput("an invitation needs a name to go by")
+        person = add(conn, now, name, row.role)
+    else:
+        person = _active(conn, row.person_id)
+    conn.execute(update(schema.token).where(schema.token.c.hash == row.hash).values(used=now))
+    session = secrets.token_urlsafe(32)
+    conn.execute(insert(schema.session).values(hash=hashed(session), person_id=person.id, created=now, seen=now))
+    return person, session
+
+
+def token_kind(conn: Connection, now: float, secret: str) -> str:
+    """Whether this is a link or an invitation that still works."""
+    return str(_token(conn, now, secret, ("link", "invitation")).kind)
+
+
+def by_access_token(conn: Connection, now: float, secret: str) -> Person:
+    """The person a program acts for."""
+    return _active(conn, _token(conn, now, secret, ("access",)).person_id)
+
+
+def by_session(conn: Connection, now: float, secret: str) -> tuple[Person, float]:
+    """The person of a session, and when it was last seen; one that was idle for half a day has ended."""
+    table = schema.session
+    row = conn.execute(select(table).where(table.c.hash == hashed(secret))).first()
+    if row is None or row.ended is not None or row.seen + IDLE_SECONDS < now:
+        raise NotAllowed("the session has ended; come in again by a new link")
+    return _active(conn, row.person_id), float(row.seen)
+
+
+def touch(conn: Connection, now: float, secret: str) -> None:
+    """The session is in use."""
+    conn.execute(update(schema.session).where(schema.session.c.hash == hashed(secret)).values(seen=now))
+
+
+def leave(conn: Connection, now: float, secret: str) -> None:
+    """End a session."""
+    conn.execute(update(schema.session).where(schema.session.c.hash == hashed(secret)).values(ended=now))
+
+
+def hashed(secret: str) -> str:
+    """What is stored of a secret. It is 256 random bits, so one round of a hash is as good as a thousand."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def check_role(role: str) -> None:
+    """A role there is."""
+    if role not in ROLES:
+        raise unknown("role", role, ROLES)
+
+
+def check_name(name: str) -> str:
+    """A name somebody can go by."""
+    name = " ".join(name.split())
+    if not 0 < len(name) <= NAME_LIMIT or not name.isprintable():
+        raise BadInput(f"a name has 1 to {NAME_LIMIT} visible characters, got {name[:100]!r}")
+    return name
+
+
+def _token(conn: Connection, now: float, secret: str, kinds: tuple[str, ...]) -> Any:
+    row = conn.execute(select(schema.token).where(schema.token.c.hash == hashed(secret))).first()
+    if row is None or row.kind not in kinds:
+        raise NotAllowed("this link or token is not known; ask for a new one")
+    if row.used is not None:
+        raise NotAllowed("this link was used already: each works once; ask for a new one")
+    if row.expires is not None and row.expires < now:
+        raise NotAllowed("this link has expired; ask for a new one")
+    return row
+
+
+def _active(conn: Connection, number: int) -> Person:
+    row = conn.execute(select(schema.person).where(schema.person.c.id == number)).first()
+    if row is None or not row.active:
+        raise NotAllowed("this person may not come in any more")
+    return _person(row)
+
+
+def _person(row: Any) -> Person:
+    return Person(row.id, row.key, row.name, row.role, bool(row.active))

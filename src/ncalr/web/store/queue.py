@@ -1,0 +1,349 @@
+"""Handing items out: to each the first in order that still wants a vote and that nobody else is looking at.
+
+A lease says who has an item on the screen, in which tab, until when. An item may be out as often as it still needs
+votes, to different people; to one person once, also over two tabs. A lease that is not renewed ends, and its item is
+free again. Whatever arrives for it later is kept all the same (`answers`).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, or_, select, update
+
+from ncalr.acquire.lottery import Lottery
+from ncalr.errors import BadInput
+from ncalr.web.store import projects, schema
+from ncalr.web.store.people import Person
+from ncalr.web.store.schema import HELD
+
+AHEAD = 10
+"""The most items one tab may hold."""
+
+BEGINNING = -(2**62)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """An item in somebody's hands."""
+
+    token: str
+    item: str  # the opaque key
+    purpose: str
+    expires: float
+    text: str | None
+    suggestion: int | None  # only where it is to be shown
+
+
+@dataclass(frozen=True)
+class Emptiness:
+    """Why there is nothing to hand out, honestly."""
+
+    open: int  # items that still want votes
+    elsewhere: int  # of those: on somebody else's screen
+    people: int  # on how many people's
+    until: float | None  # when the first of these is free again, at the latest
+    own_tabs: int  # on the screen of this person's other tabs
+    for_others: int  # answered by this person, waiting for somebody else
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing at all is left."""
+        return self.open == 0
+
+
+def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, purpose: str = "label") -> list[Lease]:
+    """Up to `want` items for this tab, those it holds already first; each for as long as the project's leases last."""
+    if not 1 <= want <= AHEAD:
+        raise BadInput(f"a tab may hold 1 to {AHEAD} items, asked for {want}")
+    expire(conn, now)
+    project = projects.load(conn)
+    held = _held(conn, person, tab, purpose)
+    missing = want - len(held)
+    if missing > 0:
+        if purpose == "review":
+            chosen: Iterable[dict[str, Any]] = _doubtful(conn, person, missing)
+        elif purpose == "adjudicate":
+            chosen = _disputed(conn, missing)
+        else:
+            chosen = _next(conn, project, person, missing)
+        for facts in chosen:
+            _grant(conn, now, project, person, tab, purpose, facts)
+    until = now + project.settings.lease_seconds
+    table = schema.lease
+    mine = and_(table.c.person_id == person.id, table.c.tab == tab, table.c.purpose == purpose, table.c.status == HELD)
+    conn.execute(update(table).where(mine).values(expires=until))
+    return _held(conn, person, tab, purpose)
+
+
+def renew(conn: Connection, now: float, person: Person, tab: str) -> list[str]:
+    """The tab is alive: its leases last on. The tokens it still holds."""
+    expire(conn, now)
+    table = schema.lease
+    mine = and_(table.c.person_id == person.id, table.c.tab == tab, table.c.status == HELD)
+    conn.execute(update(table).where(mine).values(expires=now + projects.load(conn).settings.lease_seconds))
+    return list(conn.execute(select(table.c.token).where(mine)).scalars())
+
+
+def release(conn: Connection, person: Person, tokens: Sequence[str]) -> int:
+    """Give items back unanswered; how many."""
+    table = schema.lease
+    mine = and_(table.c.person_id == person.id, table.c.token.in_(list(tokens)), table.c.status == HELD)
+    return conn.execute(update(table).where(mine).values(status="released")).rowcount
+
+
+def clear(conn: Connection, person: Person | None = None) -> int:
+    """Take all items back, from one person or from everybody; how many."""
+    table = schema.lease
+    mine = table.c.status == HELD if person is None else and_(table.c.status == HELD, table.c.person_id == person.id)
+    return conn.execute(update(table).where(mine).values(status="released")).rowcount
+
+
+def expire(conn: Connection, now: float) -> None:
+    """End the leases nobody renewed."""
+    table = schema.lease
+    conn.execute(update(table).where(table.c.status == HELD, table.c.expires <= now).values(status="expired"))
+
+
+def emptiness(conn: Connection, now: float, person: Person, tab: str) -> Emptiness:
+    """What is left, and where it is."""
+    numbers = projects.counters(conn)
+    table = schema.lease
+    held = and_(table.c.status == HELD, table.c.expires > now, table.c.purpose == "label")
+    others = and_(held, table.c.person_id != person.id)
+    elsewhere, people, until = conn.execute(
+        select(
+            func.count(table.c.item_id.distinct()), func.count(table.c.person_id.distinct()), func.min(table.c.expires)
+        ).where(others)
+    ).one()
+    mine = and_(held, table.c.person_id == person.id, table.c.tab != tab)
+    own_tabs = conn.execute(select(func.count()).where(mine)).scalar_one()
+    open_ = numbers["items"] - numbers["closed"]
+    votes, states = schema.vote, schema.state
+    answered = (
+        select(func.count())
+        .select_from(votes.join(states, states.c.item_id == votes.c.item_id))
+        .where(votes.c.person_id == person.id, votes.c.kind != "skip", states.c.status == "open")
+    )
+    return Emptiness(open_, elsewhere, people, until, own_tabs, conn.execute(answered).scalar_one())
+
+
+def _next(conn: Connection, project: projects.Project, person: Person, count: int) -> list[dict[str, Any]]:
+    """The first `count` items of the order that this person may have."""
+    found: list[dict[str, Any]] = []
+    for epoch in dict.fromkeys((project.epoch, schema.BASE)):
+        first = _first_unanswered(conn, person, epoch)
+        given = {"epoch": epoch, "first": first, "person": person.id, "votes": project.votes}
+        taken = {facts["item_id"] for facts in found}
+        rows = conn.execute(_FREE, {**given, "limit": count + len(taken)})
+        fresh = [dict(row._mapping) for row in rows if row.item_id not in taken]
+        found += fresh[: count - len(found)]
+        if len(found) == count:
+            return found
+    return found + _skipped(conn, project, person, count - len(found))
+
+
+def _own_vote(item_id: Any) -> Any:
+    votes = schema.vote
+    return exists().where(
+        votes.c.item_id == item_id, votes.c.person_id == bindparam("person"), votes.c.purpose == "label"
+    )
+
+
+def _wanted(item_id: Any) -> Any:
+    """Votes and leases together are fewer than the votes needed, and none of the leases is this person's."""
+    leases, states = schema.lease.alias("out"), schema.state.alias("stands")
+    out = (
+        select(func.count()).where(leases.c.item_id == item_id, leases.c.status == HELD, leases.c.purpose == "label")
+    ).scalar_subquery()
+    votes = select(states.c.votes).where(states.c.item_id == item_id).scalar_subquery()
+    needed = select(states.c.needed).where(states.c.item_id == item_id).scalar_subquery()
+    mine = exists().where(
+        leases.c.item_id == item_id, leases.c.status == HELD, leases.c.person_id == bindparam("person")
+    )
+    return and_(out + func.coalesce(votes, 0) < func.coalesce(needed, bindparam("votes", type_=Integer)), ~mine)
+
+
+def _first_unanswered(conn: Connection, person: Person, epoch: int) -> int:
+    """The rank of the first item this person has not answered, remembered so that the search never starts over."""
+    marks = schema.cursor
+    mine = and_(marks.c.person_id == person.id, marks.c.epoch == epoch)
+    known = conn.execute(select(marks.c.rank).where(mine)).scalar()
+    start = BEGINNING if known is None else known
+    first = conn.execute(_FIRST, {"epoch": epoch, "first": start, "person": person.id}).scalar()
+    if first is None or first == known:
+        return BEGINNING if known is None else int(known)
+    if known is None:
+        conn.execute(insert(marks).values(person_id=person.id, epoch=epoch, rank=first))
+    else:
+        conn.execute(update(marks).where(mine).values(rank=first))
+    return int(first)
+
+
+def look_again(conn: Connection, rank: int, person_id: int | None = None) -> None:
+    """An item at this rank is to be had again: the marks behind it go back to it."""
+    marks = schema.cursor
+    behind = marks.c.rank > rank
+    conn.execute(
+        update(marks)
+        .where(behind if person_id is None else and_(behind, marks.c.person_id == person_id))
+        .values(rank=rank)
+    )
+
+
+def _skipped(conn: Connection, project: projects.Project, person: Person, count: int) -> list[dict[str, Any]]:
+    """What this person put off, the longest ago first."""
+    rows = conn.execute(_SKIPPED, {"person": person.id, "votes": project.votes, "limit": count})
+    names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted")
+    return [{name: row._mapping[name] for name in names} for row in rows]
+
+
+def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, Any]]:
+    """Open places of the second queue, never one's own labels while there is somebody else to ask."""
+    table, leases, votes = schema.review, schema.lease, schema.vote
+    taken = exists().where(leases.c.review_id == table.c.id, leases.c.status == HELD)
+    own = exists().where(votes.c.item_id == table.c.item_id, votes.c.person_id == person.id, votes.c.kind != "skip")
+    rows = select(table).where(table.c.status == "open", ~taken).order_by(table.c.id).limit(count)
+    if not alone(conn):
+        rows = rows.where(~own)
+    return [
+        {
+            "item_id": row.item_id,
+            "epoch": row.epoch,
+            "rank": row.id,
+            "arm": "review",
+            "score": None,
+            "probability": None,
+            "predicted": None,
+            "review_id": row.id,
+        }
+        for row in conn.execute(rows)
+    ]
+
+
+def alone(conn: Connection) -> bool:
+    """Whether one person does it all, who then has to check their own labels, blind."""
+    people = schema.person
+    return int(conn.execute(select(func.count()).where(people.c.active.is_(True))).scalar_one()) == 1
+
+
+def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
+    states, leases = schema.state, schema.lease
+    taken = exists().where(
+        leases.c.item_id == states.c.item_id, leases.c.status == HELD, leases.c.purpose == "adjudicate"
+    )
+    rows = conn.execute(
+        select(states.c.item_id)
+        .where(or_(states.c.status == "disputed", states.c.status == "unclear"), ~taken)
+        .order_by(states.c.seq)
+        .limit(count)
+    )
+    return [
+        {
+            "item_id": row.item_id,
+            "epoch": 0,
+            "rank": 0,
+            "arm": "adjudicate",
+            "score": None,
+            "probability": None,
+            "predicted": None,
+        }
+        for row in rows
+    ]
+
+
+def _grant(
+    conn: Connection,
+    now: float,
+    project: projects.Project,
+    person: Person,
+    tab: str,
+    purpose: str,
+    facts: dict[str, Any],
+) -> None:
+    probability = facts["probability"]
+    if facts["arm"] == "random":  # every open item is as likely as any other
+        numbers = projects.counters(conn)
+        probability = 1 / max(numbers["items"] - numbers["closed"], 1)
+    suggested = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
+    if suggested:
+        draw = Lottery([project.settings.seed, 2, person.id], np.array([facts["item_id"]])).uniform()[0]
+        suggested = bool(draw < 0.5)
+    conn.execute(
+        insert(schema.lease).values(
+            token=str(uuid.uuid4()),
+            item_id=facts["item_id"],
+            person_id=person.id,
+            tab=tab,
+            purpose=purpose,
+            status=HELD,
+            granted=now,
+            expires=now + project.settings.lease_seconds,
+            epoch=facts["epoch"],
+            rank=facts["rank"],
+            arm=facts["arm"],
+            score=facts["score"],
+            probability=probability or 0.0,
+            predicted=facts["predicted"],
+            suggested=suggested,
+            why=facts.get("why"),
+            review_id=facts.get("review_id"),
+        )
+    )
+
+
+def _held(conn: Connection, person: Person, tab: str, purpose: str) -> list[Lease]:
+    table, items = schema.lease, schema.item
+    rows = conn.execute(
+        select(table, items.c.key, items.c.text)
+        .join(items, items.c.id == table.c.item_id)
+        .where(table.c.person_id == person.id, table.c.tab == tab, table.c.purpose == purpose, table.c.status == HELD)
+        .order_by(table.c.granted, table.c.epoch.desc(), table.c.rank)
+    )
+    return [
+        Lease(row.token, row.key, row.purpose, row.expires, row.text, row.predicted if row.suggested else None)
+        for row in rows
+    ]
+
+
+def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
+    """Why an item was chosen: only for whoever held the lease, and only once it is answered."""
+    table = schema.lease
+    row = conn.execute(select(table).where(table.c.token == token, table.c.person_id == person.id)).first()
+    if row is None:
+        raise BadInput("there is no such item of yours")
+    if row.status == HELD:
+        raise BadInput("the reason is told after the answer, so that it does not sway it")
+    facts = {"arm": row.arm, "epoch": row.epoch, "score": row.score, "probability": row.probability}
+    return {**facts, "predicted": row.predicted, **(json.loads(row.why) if row.why else {})}
+
+
+# Statements of the path from one item to the next, made once: making them costs more than running them
+
+
+def _in_order(*columns: Any) -> Any:
+    table = schema.ranking
+    open_ = (table.c.epoch == bindparam("epoch"), table.c.rank >= bindparam("first"), ~_own_vote(table.c.item_id))
+    return select(*columns).where(*open_).order_by(table.c.rank)
+
+
+def _put_off() -> Any:
+    votes, states, events = schema.vote, schema.state, schema.event
+    return (
+        select(events)
+        .select_from(votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event))
+        .where(votes.c.person_id == bindparam("person"), votes.c.kind == "skip", states.c.status == "open")
+        .where(_wanted(votes.c.item_id))
+        .order_by(votes.c.seq)
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+_FIRST = _in_order(schema.ranking.c.rank).limit(1)
+_FREE = _in_order(schema.ranking).where(_wanted(schema.ranking.c.item_id)).limit(bindparam("limit", type_=Integer))
+_SKIPPED = _put_off()

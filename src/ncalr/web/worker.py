@@ -1,0 +1,343 @@
+"""The training beside the labelling: a process of its own that reads labels, trains, ranks the pool, and may die.
+
+Run as `python -m ncalr.web.worker FOLDER`. It never holds the database: labels are read in one snapshot, a new order is
+written in small batches and swapped in one short transaction. Each training is a line in the project's journal, in the
+format of every run of ncalr; `ncalr.loop.state.replay` reads the labels back from it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, select, update
+
+from ncalr.acquire.query import query
+from ncalr.acquire.registry import resolve
+from ncalr.data.pool import ArrayPool, positions_of
+from ncalr.geometry.statistics import to_numpy
+from ncalr.learn.learner import Job, Learner, needs_of
+from ncalr.loop.journal import Journal
+from ncalr.oracles.oracle import REFUSED
+from ncalr.web import sources
+from ncalr.web.audit import FEWEST, Audit, neighbours
+from ncalr.web.folder import Folder
+from ncalr.web.store import Store, answers, projects, ranking, review, schema
+from ncalr.web.store.projects import Project, Settings
+from ncalr.web.store.ranking import Ranked, Trained
+from ncalr.web.store.review import Doubt
+
+POLL = 1.0
+BEAT = 5.0
+POOL = 100_000  # items a model looks at; of more, so many of the first order
+EXPLAINED = 1000  # places whose reason is worked out
+GREEDY = 500  # places where the strategy picks one after the other
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What people had decided at one moment."""
+
+    ids: Any
+    labels: Any
+    seq: int
+    closed: frozenset[int]
+
+
+class Worker:
+    """Trains when there is enough new; `audit` says which labels are doubtful."""
+
+    def __init__(self, folder: Folder, store: Store, learner: Learner | None = None, audit: Audit = neighbours) -> None:
+        self.folder, self.store, self.audit = folder, store, audit
+        self._learner = learner
+        self._pool: ArrayPool | None = None
+        self.state, self.message = "waiting", ""
+
+    def due(self, project: Project, labels: Labels, last_seq: int, epoch: int) -> str:
+        """Nothing where it is time to train, else what is missing."""
+        rules = project.settings
+        classes = len(np.unique(labels.labels)) if len(labels.labels) else 0
+        if len(labels.ids) < rules.first_training:
+            return f"the first training is at {rules.first_training} labels"
+        if classes < 2:
+            return "a model needs labels of two classes"
+        if epoch and labels.seq - last_seq < rules.step:
+            return f"the next training is {rules.step} answers after the last"
+        return ""
+
+    def step(self) -> bool:
+        """One look: train if it is time. Whether it did."""
+        project, labels, names, last_seq = self.store.read(self._look)
+        missing = self.due(project, labels, last_seq, project.epoch)
+        if missing:
+            self.say("waiting", missing)
+            return False
+        began = self.store.clock.now()
+        self.say("training", f"{len(labels.ids)} labels")
+        pool = self.pool(project.settings)
+        epoch = project.epoch + 1
+        known = np.isin(labels.ids, pool.ids)
+        open_ids = pool.ids[~np.isin(pool.ids, list(labels.closed))]
+        strategy = project.settings.strategy
+        job = Job(
+            pool,
+            labels.ids[known],
+            labels.labels[known],
+            len(names),
+            seed=project.settings.seed,
+            round=epoch,
+            needs=needs_of(strategy) | {"logits", "features", "labelled_features", "labels"},
+            watch=open_ids,
+        )
+        model = self.learner(project.settings, pool).fit(job)
+        self.say("scoring", f"{len(open_ids)} items")
+        ranked = order(model, strategy, project.settings, epoch, len(names)) if len(open_ids) else []
+        facts = {"learner": type(self._learner).__name__, "strategy": strategy, **_plain(model.record)}
+        written = ranking.prepare(self.store, ranked)
+        ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
+        self._second_look(project, pool, labels, written, len(names))
+        self._write_journal(written, len(labels.ids), facts)
+        self.say("waiting", "")
+        return True
+
+    def run(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Look, train, rest, until told to stop. A training that fails is told, and tried again with more labels."""
+        beating = threading.Event()
+        threading.Thread(target=self._beat, args=(beating,), daemon=True).start()
+        failed_at = -1
+        while not stop():
+            seq = self.store.read(answers.last)[0]
+            if seq != failed_at:
+                try:
+                    self.step()
+                except Exception as error:  # told on the page; labelling goes on
+                    failed_at = seq
+                    self.say("failed", f"{type(error).__name__}: {error}"[:300])
+            time.sleep(POLL)
+        beating.set()
+        self.say("stopped", "")
+
+    def pool(self, rules: Settings) -> ArrayPool:
+        """The items as the model reads them; made once."""
+        if self._pool is None:
+            rows = self.store.read(_first_items)
+            self._pool = sources.vectors(
+                self.folder.source(), [r.id for r in rows], [r.name for r in rows], [r.text for r in rows], rules.size
+            )
+        return self._pool
+
+    def learner(self, rules: Settings, pool: ArrayPool) -> Learner:
+        """What learns: a small network for images where torch is there, a linear model for vectors."""
+        if self._learner is None:
+            self._learner = choose_learner(rules, pool)
+        return self._learner
+
+    def say(self, state: str, message: str) -> None:
+        """Tell the page what happens."""
+        if (state, message) != (self.state, self.message):
+            self.state, self.message = state, message
+            self._tell()
+
+    def _tell(self) -> None:
+        now, said = self.store.clock.now(), {"state": self.state, "message": self.message}
+        self.store.write(lambda conn: conn.execute(update(schema.worker).values(beat=now, **said)))
+
+    def _beat(self, ended: threading.Event) -> None:
+        while not ended.wait(BEAT):
+            self._tell()
+
+    def _look(self, conn: Connection) -> tuple[Project, Labels, list[str], int]:
+        project = projects.load(conn)
+        table = schema.state
+        rows = conn.execute(select(table).where(table.c.status == "labelled").order_by(table.c.seq)).all()
+        closed = conn.execute(select(table.c.item_id).where(table.c.status != "open")).scalars()
+        seq = conn.execute(select(schema.model.c.seq).where(schema.model.c.epoch == project.epoch)).scalar()
+        labels = Labels(
+            np.array([row.item_id for row in rows], np.int64),
+            np.array([row.answer for row in rows], np.int64),
+            answers.last(conn)[0],
+            frozenset(closed),
+        )
+        return project, labels, projects.classes(conn), int(seq or 0)
+
+    def _second_look(self, project: Project, pool: ArrayPool, labels: Labels, epoch: int, classes: int) -> None:
+        """Put the most doubtful labels in line for a second person, with their controls."""
+        inside = np.isin(labels.ids, pool.ids)
+        ids, said = labels.ids[inside], labels.labels[inside]
+        if len(ids) < FEWEST or not project.settings.check_share:
+            return
+        suspicion, suggestion = self.audit(pool.read(positions_of(pool, ids)), said, classes)
+        most = max(1, round(project.settings.check_share * len(ids)))
+        worst = [at for at in np.argsort(-suspicion, kind="stable")[:most] if suspicion[at] > 0.5]
+        doubts = [
+            Doubt(int(ids[at]), float(suspicion[at]), int(suggestion[at]), "its neighbours are labelled otherwise")
+            for at in worst
+        ]
+        sound = [int(ids[at]) for at in np.flatnonzero(suspicion < 0.3)]
+        seed = [project.settings.seed, epoch, 3]
+        self.store.write(lambda conn: review.enqueue(conn, epoch, doubts, sound, seed))
+
+    def _write_journal(self, epoch: int, labelled: int, facts: dict[str, Any]) -> None:
+        """What was decided since the line before, as a round."""
+        journal = Journal(self.folder.path)
+        lines = journal.lines()
+        since = int(lines[-1]["seq"]) if lines else 0
+        decided, seq = self.store.read(lambda conn: (_decided(conn, since), answers.last(conn)[0]))
+        line = {"round": len(lines), "epoch": epoch, "seq": seq, "labelled": labelled, **decided}
+        journal.append({**line, "seconds": {"train": facts.get("seconds", 0.0)}})
+
+
+def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) -> list[Ranked]:
+    """The strategy's order of the open items, with the control arm drawn in: one at random in each ten places, say.
+
+    The probability of a place is that of this item being drawn there: the control share spread evenly over all that
+    are open, and for the strategy's own pick the rest on top.
+    """
+    evidence = model.evidence()
+    ids = np.asarray(model.watched)
+    plan = resolve(strategy, {})
+    whole = plan.strategy.rowwise and plan.select.selector.name == "top_k"
+    count = min(len(ids), ranking.LIMIT if whole else GREEDY)
+    picks = query(strategy, count, ids=ids, classes=classes, seed=[rules.seed, epoch], **evidence)
+    outputs = to_numpy(evidence["logits"] if "logits" in evidence else evidence["probs"])
+    predicted = dict(zip(ids.tolist(), outputs.argmax(axis=1).tolist(), strict=True))
+    reasons = _reasons(picks, evidence, ids, whole and count == len(ids))
+    rng = np.random.default_rng([rules.seed, epoch, 2])
+    drawn = iter(rng.permutation(ids).tolist())
+    chosen = iter(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
+    scores = dict(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
+    placed: dict[int, Ranked] = {}
+    for control in control_places(count, rules.control, rng):
+        share = rules.control / (len(ids) - len(placed))
+        item = next((i for i in drawn if i not in placed), None) if control else None
+        if item is None:
+            control = False
+            item = next(i for i, _ in chosen if i not in placed)
+        probability = share if control else 1 - rules.control + share
+        score = scores.get(item)
+        placed[item] = Ranked(
+            item, "control" if control else "strategy", probability, score, predicted[item], reasons.get(item)
+        )
+    return list(placed.values())
+
+
+def control_places(count: int, share: float, rng: np.random.Generator) -> list[bool]:
+    """Which places belong to the control arm: each equally likely, and one in every stretch of 1 / share places.
+
+    >>> sum(control_places(100, 0.1, np.random.default_rng(0)))
+    10
+    """
+    if not share:
+        return [False] * count
+    starts = (np.arange(int(count * share) + 1) + rng.random(int(count * share) + 1)) / share
+    places = np.zeros(count, bool)
+    places[starts[starts < count].astype(int)] = True
+    return places.tolist()  # type: ignore[no-any-return]
+
+
+def choose_learner(rules: Settings, pool: ArrayPool) -> Learner:
+    """A network for images, where torch is installed; else a linear model on vectors or pixels."""
+    images = len(pool.shape) == 3
+    if (images or rules.network) and find_spec("torch") is not None:
+        from ncalr.learn import TorchLearner
+
+        return TorchLearner(rules.network or "resnet8", rules.recipe or "digits", progress=False)
+    from sklearn.linear_model import LogisticRegression
+
+    from ncalr.learn.sklearn_learner import SklearnLearner
+
+    return SklearnLearner(LogisticRegression(max_iter=200))
+
+
+def _reasons(picks: Any, evidence: dict[str, Any], ids: Any, whole: bool) -> dict[int, dict[str, Any]]:
+    """Why each of the first places: its parts, as shares of the pool below it, and the nearest class means."""
+    from scipy.stats import rankdata
+
+    first = picks.ids[:EXPLAINED].tolist()
+    reasons: dict[int, dict[str, Any]] = {item: {} for item in first}
+    for name, values in picks.parts.items():
+        below = (rankdata(values, "min") - 1) / max(len(values) - 1, 1)
+        for at, item in enumerate(first):
+            reasons[item][name] = float(f"{values[at]:.4g}")
+            if whole:
+                reasons[item][f"{name}_rank"] = round(float(below[at]), 4)
+    features, labelled = to_numpy(evidence["features"]), to_numpy(evidence["labelled_features"])
+    labels = to_numpy(evidence["labels"])
+    centre = features.mean(axis=0)
+    present = np.unique(labels)
+    means = np.stack([labelled[labels == label].mean(axis=0) for label in present]) - centre
+    places = {item: at for at, item in enumerate(ids.tolist())}
+    rows = features[[places[item] for item in first]] - centre
+    cosines = _unit(rows) @ _unit(means).T
+    for item, row in zip(first, cosines, strict=True):
+        nearest = np.argsort(-row)[:4]
+        reasons[item]["near"] = [[int(present[at]), round(float(row[at]), 3)] for at in nearest]
+    return reasons
+
+
+def _unit(rows: Any) -> Any:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1.0)
+
+
+def _decided(conn: Connection, since: int) -> dict[str, Any]:
+    """Items whose verdict changed after an event: their names, their labels (or REFUSED), and who answered."""
+    state, item, vote, person = schema.state, schema.item, schema.vote, schema.person
+    rows = conn.execute(
+        select(state, item.c.name)
+        .join(item, item.c.id == state.c.item_id)
+        .where(state.c.seq > since)
+        .order_by(state.c.seq)
+    ).all()
+    people: dict[int, list[str]] = {}
+    for start in range(0, len(rows), 500):
+        part = [row.item_id for row in rows[start : start + 500]]
+        said = select(vote.c.item_id, person.c.name).join(person, person.c.id == vote.c.person_id)
+        for row in conn.execute(said.where(vote.c.item_id.in_(part)).order_by(vote.c.seq)):
+            people.setdefault(row.item_id, []).append(row.name)
+    return {
+        "ids": [row.name for row in rows],
+        "labels": [row.answer if row.status == "labelled" else REFUSED for row in rows],
+        "by": ["+".join(dict.fromkeys(people.get(row.item_id, []))) for row in rows],
+    }
+
+
+def _first_items(conn: Connection) -> Sequence[Any]:
+    """The items a model looks at: all, or so many of the first order."""
+    item = schema.item
+    rows = conn.execute(select(item).order_by(item.c.id).limit(POOL + 1)).all()
+    if len(rows) <= POOL:
+        return rows
+    first = select(schema.ranking.c.item_id).where(schema.ranking.c.epoch == schema.BASE)
+    answered = select(schema.state.c.item_id)
+    wanted = select(item).where(
+        item.c.id.in_(first.order_by(schema.ranking.c.rank).limit(POOL)) | item.c.id.in_(answered)
+    )
+    return conn.execute(wanted.order_by(item.c.id)).all()
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    names = ("rule", "began", "epochs", "seconds", "flipping", "notes")
+    return {name: getattr(record, name) for name in names}
+
+
+def main(path: str) -> None:
+    """Work until the server that started this is gone."""
+    os.nice(10)
+    parent = os.getppid()
+    folder = Folder(Path(path))
+    store = folder.open()
+    Worker(folder, store).run(lambda: os.getppid() != parent)
+    store.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,381 @@
+"""Exports and imports, figures and agreement, the commands."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from office import Office, StoppedClock
+from typer.testing import CliRunner
+
+from ncalr.cli.app import app
+from ncalr.errors import BadInput, UnknownName
+from ncalr.web import agreement, audit, exchange, figures
+from ncalr.web.exchange import Opinion, Record
+from ncalr.web.folder import Folder
+from ncalr.web.store import projects, schema
+
+FORMS = sorted(exchange.WRITERS)
+NASTY = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "a,b", 'say "hi"', "line\nbreak", "<script>", "日本", ""]
+
+
+def busy(desk, votes=2):
+    desk.project(items=12, classes=("cat", "=dog", "bird"), votes=votes)
+    desk.rank(range(1, 13), score=0.25, predicted=1)
+    desk.person("rae", "reviewer")
+    for at in range(8):
+        desk.label("ann", at % 3)
+        desk.label("ben", at % 2, kind="none" if at == 5 else "label")
+    desk.label("ann", kind="unsure")
+    [lease] = desk.next("rae", purpose="adjudicate")
+    desk.say("rae", lease.item, 2, lease=lease.token)
+    return desk
+
+
+def all_records(desk):
+    return desk.store.read(lambda conn: list(exchange.records(conn)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_goes_out_comes_in_again_the_same(office, tmp_path, form):
+    busy(office)
+    before = all_records(office)
+    assert {record.status for record in before} >= {"labelled", "disputed", "open"}
+    path = tmp_path / f"labels.{exchange.ENDINGS[form]}"
+    with path.open("wb") as file:
+        exchange.write(before, form, file)
+    assert exchange.read(path) == before
+    other = Office(str(tmp_path / "other.db"), StoppedClock())
+    other.project(items=12, classes=("cat", "=dog", "bird"), votes=2)
+    assert exchange.take_in(other.store, exchange.read(path)) == sum(len(record.votes) for record in before)
+    assert all_records(other) == before
+    assert exchange.take_in(other.store, exchange.read(path)) == 0  # the same file twice
+    other.store.close()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(name=st.text(max_size=8), label=st.sampled_from(NASTY), note=st.one_of(st.none(), st.text(max_size=8)))
+@settings(max_examples=25, deadline=None)
+def test_any_text_survives_any_form(tmp_path_factory, form, name, label, note):
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in name + (note or "")):
+        return
+    record = Record(
+        name, "labelled", label, 0.5, "control", 3, -1.5, 1e-9, 2, (Opinion("a", "label", label, 1.5),), note
+    )
+    path = tmp_path_factory.mktemp("x") / f"x.{exchange.ENDINGS[form]}"
+    with path.open("wb") as file:
+        exchange.write([record], form, file)
+    assert exchange.read(path) == [record]
+
+
+def test_no_cell_of_the_csv_is_run_by_a_spreadsheet(tmp_path):
+    out = io.BytesIO()
+    exchange.write([Record(text, "open", text, text=text) for text in NASTY], "csv", out)
+    for row in list(csv.reader(io.StringIO(out.getvalue().decode(), newline="")))[1:]:
+        for cell in (row[0], row[2], row[-1]):
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def test_the_image_folder(tmp_path):
+    from PIL import Image
+
+    root = tmp_path / "photos"
+    (root / "deep").mkdir(parents=True)
+    for name in ("a.png", "deep/b.png"):
+        Image.new("L", (8, 8)).save(root / name)
+    desk = Office(str(tmp_path / "s.db"), StoppedClock())
+    projects.create(
+        desk.store, "p", "image", ["../cat", "dog"], [projects.NewItem("a.png"), projects.NewItem("deep/b.png")]
+    )
+    desk.label("ann", 0)
+    desk.label("ann", 0)
+    assert exchange.write_folder(desk.store, root, tmp_path / "out") == 2
+    found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png"))
+    assert found == ["_cat/a.png", "_cat/deep__b.png"]
+    assert (tmp_path / "out" / "labels.jsonl").exists()
+    with pytest.raises(BadInput, match="not empty"):
+        exchange.write_folder(desk.store, root, tmp_path / "out")
+    desk.store.close()
+
+
+def test_imports_that_cannot_be(small, tmp_path):
+    small.project(items=2)
+
+    def vote(name="item0000000", **said):
+        return Record(name, "open", votes=(Opinion(**{"by": "zoe", "kind": "label", "label": "cat", **said}),))
+
+    with pytest.raises(BadInput, match="no item"):
+        exchange.take_in(small.store, [vote("nowhere")])
+    with pytest.raises(BadInput, match="no class here"):
+        exchange.take_in(small.store, [vote(label="fish")])
+    assert exchange.take_in(small.store, [vote()]) == 1
+    with pytest.raises(BadInput, match="something else"):
+        exchange.take_in(small.store, [vote(label="dog")])
+    assert [row["name"] for row in small.rows(schema.person)] == ["zoe"]
+    assert not small.rows(schema.person)[0]["active"]
+    with pytest.raises(UnknownName):
+        exchange.write([], "pickle", io.BytesIO())
+    for name, content in (("x.pkl", ""), ("x.csv", "a,b\n1,2\n"), ("x.jsonl", "{}\n"), ("x.json", "[1]")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(BadInput):
+            exchange.read(tmp_path / name)
+    with pytest.raises(BadInput, match="no file"):
+        exchange.read(tmp_path / "none.csv")
+
+
+def test_label_studios_own_tasks(small, tmp_path):
+    small.project(items=3)
+    choice = {"from_name": "x", "to_name": "y", "type": "choices", "value": {"choices": ["dog"]}}
+    tasks = [
+        {"data": {"id": "item0000000", "text": "text 0"}, "annotations": [{"completed_by": 7, "result": [choice]}]},
+        {
+            "data": {"ncalr": "item0000001"},
+            "annotations": [{"completed_by": {"email": "a@b"}, "result": [], "was_cancelled": True}],
+        },
+    ]
+    (tmp_path / "ls.json").write_text(json.dumps(tasks))
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "ls.json")) == 2
+    said = [(record.name, record.votes[0].by, record.votes[0].kind, record.label) for record in all_records(small)]
+    assert said == [
+        ("item0000000", "label studio user 7", "label", "dog"),
+        ("item0000001", "a@b", "skip", None),
+    ]
+
+
+def test_an_export_of_everything_has_the_open_items_too(small):
+    small.project(items=5)
+    small.label("ann")
+    assert len(small.store.read(lambda conn: list(exchange.records(conn, everything=True)))) == 5
+    assert len(all_records(small)) == 1
+
+
+def test_parquet_without_pyarrow(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    from ncalr.errors import MissingExtra
+
+    with pytest.raises(MissingExtra, match=r"ncalr\[parquet\]"):
+        exchange.write([], "parquet", io.BytesIO())
+
+
+# -- figures
+
+
+def test_the_examples_run():
+    for module in (agreement, audit):
+        assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
+
+
+def test_kappa_and_alpha_by_hand():
+    # two people, four items: agree on three; both say a half of the time
+    pairs = [("a", "a"), ("b", "b"), ("a", "a"), ("b", "a")]
+    assert agreement.cohen(pairs) == pytest.approx((0.75 - 0.5) / 0.5)
+    # values a a | b b | a a | b a: o = 2, n = 8, counts a 5, b 3: expected 2*5*3/7
+    assert agreement.krippendorff(pairs) == pytest.approx(1 - 2 / (2 * 15 / 7))
+    assert math.isnan(agreement.cohen([]))
+    assert math.isnan(agreement.cohen([("a", "a")]))
+    assert math.isnan(agreement.krippendorff([["a"]]))
+    assert math.isnan(agreement.krippendorff([["a", "a"]]))
+
+
+def test_krippendorffs_own_example():
+    """Krippendorff 2011, nominal data of four observers and twelve units with gaps: alpha 0.743."""
+    table = [
+        "1 2 3 3 2 1 4 1 2 . . .",
+        "1 2 3 3 2 2 4 1 2 5 . 3",
+        ". 3 3 3 2 3 4 2 2 5 1 .",
+        "1 2 3 3 2 4 4 1 2 5 1 .",
+    ]
+    columns = zip(*(row.split() for row in table), strict=True)
+    items = [[value for value in column if value != "."] for column in columns]
+    assert agreement.krippendorff(items) == pytest.approx(0.743, abs=5e-4)
+
+
+def test_intervals_cover():
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(200):
+        right = int(rng.binomial(30, 0.8))
+        low, high = agreement.wilson(right, 30)
+        inside += low <= 0.8 <= high
+    assert inside >= 180
+    assert agreement.wilson(0, 0) == (0.0, 1.0)
+    assert all(math.isnan(end) for end in agreement.interval(agreement.cohen, [], rng))
+    assert all(math.isnan(end) for end in agreement.interval(agreement.cohen, [("a", "a")] * 3, rng))
+
+
+def test_the_team_view_counts_what_happened(office):
+    busy(office)
+    found = office.store.read(lambda conn: figures.team(conn, office.clock.now()))
+    assert found["progress"]["closed"] == office.counter("closed")
+    assert found["agreement"]["items"] == 8
+    [pair] = found["agreement"]["pairs"]
+    assert pair["people"] == ["ann", "ben"]
+    assert pair["items"] == 8
+    by_name = {person["name"]: person for person in found["people"]}
+    assert by_name["ann"]["answers"] == 9
+    assert by_name["ann"]["accuracy"]["total"] == 8
+    both = sum(a % 3 == a % 2 and a != 5 for a in range(8))
+    assert by_name["ann"]["accuracy"]["right"] == by_name["ben"]["accuracy"]["right"] == both
+    assert found["advice"]["do"] == "decide"
+    json.dumps(found, allow_nan=False)
+
+
+def test_control_items_count_once_and_by_the_verdict(small):
+    small.project(items=10)
+    small.rank([1, 2, 3, 4], arm="control", predicted=1)
+    for answer in (1, 1, 0, 1):
+        lease, receipt = small.label("ann", answer)
+    small.say("ann", lease.item, 2, based_on=receipt.id)  # the last one is changed
+    found = small.store.read(figures.control)
+    assert (found["right"], found["total"]) == (2, 4)
+    [point] = small.store.read(figures.curve)
+    assert (point["epoch"], point["right"], point["total"]) == (1, 2, 4)
+
+
+def test_the_effect_of_suggestions(small):
+    small.project(items=60, suggestions=True)
+    small.rank(range(1, 61), predicted=1)
+    for _ in range(60):
+        [lease] = small.next("ann")
+        small.say("ann", lease.item, 1 if lease.suggestion is not None else 0, lease=lease.token)
+    found = small.store.read(figures.suggestions)
+    assert found["shift"] == 1.0
+    assert found["low"] > 0.7
+
+
+def test_speed_leaves_pauses_out():
+    assert figures._speed([1000.0, 990.0, 980.0, 100.0])["an_hour"] == pytest.approx(360)
+    assert figures._speed([5.0])["an_hour"] is None
+
+
+def share(total, part):
+    low, high = agreement.wilson(round(part * total), total)
+    return {"total": total, "share": part, "low": low, "high": high}
+
+
+def test_advice():
+    base = {
+        "progress": {"status": {"disputed": 0, "unclear": 0}, "closed": 5, "items": 10},
+        "review": {"doubtful": share(0, 0), "control": share(0, 0)},
+        "curve": [],
+    }
+    assert figures.advice(base)["do"] == "go on"
+    assert figures.advice({**base, "review": {"doubtful": share(40, 0.9), "control": share(40, 0.0)}})["do"] == "check"
+    assert figures.advice({**base, "progress": {**base["progress"], "closed": 10}})["do"] == "stop"
+    flat = [share(30, 0.8) for _ in range(4)]
+    assert figures.advice({**base, "curve": flat})["do"] == "consider stopping"
+    rising = [share(30, part) for part in (0.3, 0.5, 0.7, 0.95)]
+    assert figures.advice({**base, "curve": rising})["do"] == "go on"
+
+
+# -- commands
+
+
+@pytest.fixture
+def notes(tmp_path):
+    (tmp_path / "notes.csv").write_text("id,text\n" + "".join(f"n{at},word {at}\n" for at in range(6)))
+    return tmp_path / "notes.csv"
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def started(monkeypatch, *words):
+    """`ncalr label` up to the moment at which it would serve."""
+    seen = {}
+
+    def stand_in(folder, store, address, ready, limits=None):
+        seen.update(folder=folder, address=address)
+        ready()
+
+    monkeypatch.setattr("ncalr.web.serve.serve", stand_in)
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    result = run("label", *words, "--no-training")
+    return result, {**seen, "opened": opened}
+
+
+def test_label_makes_a_project_and_opens_the_browser(notes, monkeypatch):
+    result, seen = started(monkeypatch, notes, "--classes", "a,b", "--guidelines", notes)
+    assert result.exit_code == 0, result.output
+    assert "6 texts, 2 classes" in result.output
+    assert seen["opened"][0].startswith(f"http://127.0.0.1:{seen['address'].port}/#enter=")
+    assert Folder.beside(notes).exists
+    result, seen = started(monkeypatch, notes, "--resume", "--no-browser")
+    assert "going on" in result.output
+    assert seen["opened"] == []
+    assert started(monkeypatch, Folder.beside(notes).path)[0].exit_code == 0
+    again, _ = started(monkeypatch, notes, "--classes", "a,b")
+    assert isinstance(again.exception, BadInput)
+    assert "--resume" in str(again.exception)
+
+
+def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
+    for words, message in (
+        ([notes], "which classes"),
+        ([notes, "--resume"], "no project"),
+        ([notes, "--classes", "a,b", "--host", "0.0.0.0"], "without TLS"),
+        ([tmp_path / "nowhere", "--classes", "a,b"], "there is no"),
+    ):
+        result, _ = started(monkeypatch, *words)
+        assert message in str(result.exception)
+        assert not Folder.beside(notes).exists
+    (tmp_path / "classes.txt").write_text("cat\ndog\n\n")
+    result, _ = started(monkeypatch, notes, "--classes", tmp_path / "classes.txt")
+    assert "2 classes" in result.output
+
+
+def test_the_other_commands(notes, monkeypatch, tmp_path):
+    started(monkeypatch, notes, "--classes", "a,b", "--no-browser")
+    project = Folder.beside(notes).path
+    votes = [Record(f"n{at}", "open", votes=(Opinion("zoe", "label", "a", 1.0),)) for at in range(3)]
+    with (tmp_path / "in.jsonl").open("wb") as file:
+        exchange.write(votes, "jsonl", file)
+    assert "3 votes" in run("labels", "import", project, tmp_path / "in.jsonl").output
+    assert run("labels", "export", project, tmp_path / "out.csv").exit_code == 0
+    assert len(exchange.read(tmp_path / "out.csv")) == 3
+    assert "texts" in str(run("labels", "export", project, tmp_path / "folder").exception)
+    assert "chain" in run("labels", "verify", project).output
+    assert run("labels", "backup", project, tmp_path / "b.db").exit_code == 0
+    assert "whole" in run("labels", "restore", tmp_path / "b.db", "--check").output
+    assert "where to" in str(run("labels", "restore", tmp_path / "b.db").exception)
+    (project / "labels.db").unlink()
+    assert "restored" in run("labels", "restore", tmp_path / "b.db", project).output
+    assert "moved" in run("labels", "move", project, tmp_path / "moved.db").output
+    assert "chain" in run("labels", "verify", project).output
+    link = run("labels", "invite", project, "--role", "reviewer", "--url", "https://x.org/").output
+    assert link.startswith("https://x.org/#enter=")
+    assert len(run("labels", "invite", project, "--token", "zoe").output.strip()) == 43
+    assert "nobody" in str(run("labels", "invite", project, "--token", "max").exception)
+
+
+def test_label_without_the_extra(notes, monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else real(name))
+    assert "ncalr[web]" in str(run("label", notes, "--classes", "a,b").exception)
+
+
+def test_ports(monkeypatch):
+    import socket
+
+    from ncalr.web.serve import free_port
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match="in use"):
+            free_port("127.0.0.1", port, fixed=True)
+        assert free_port("127.0.0.1", port, fixed=False) > port

@@ -1,0 +1,628 @@
+"""The server: who may do what, what is refused, and the paths of work."""
+
+from __future__ import annotations
+
+import io
+import threading
+import uuid
+
+import pytest
+from browserless import HOME, Server, say, take
+
+from ncalr.errors import BadInput
+from ncalr.web.app import STATIC, Limits, route_table
+from ncalr.web.folder import Folder, Source
+from ncalr.web.guard import Address
+from ncalr.web.limits import Limit, TooMany
+from ncalr.web.media import CannotShow, Decoder, Media
+from ncalr.web.store import people, projects, schema
+
+ROLES = ("annotator", "reviewer", "owner")
+
+# Every route and who may use it. One that is missing here fails the test: decide who may use it, then write it down.
+TABLE = {
+    ("GET", "/"): "nobody",
+    ("GET", "/static"): "nobody",
+    ("GET", "/api/health"): "nobody",
+    ("POST", "/api/link"): "nobody",
+    ("POST", "/api/enter"): "nobody",
+    ("GET", "/api/me"): "annotator",
+    ("POST", "/api/leave"): "annotator",
+    ("GET", "/api/project"): "annotator",
+    ("GET", "/api/state"): "annotator",
+    ("POST", "/api/next"): "annotator",
+    ("POST", "/api/heartbeat"): "annotator",
+    ("POST", "/api/release"): "annotator",
+    ("PUT", "/api/answers/{id_}"): "annotator",
+    ("GET", "/api/history"): "annotator",
+    ("GET", "/api/items/{key}/picture"): "annotator",
+    ("GET", "/api/leases/{token}/why"): "annotator",
+    ("GET", "/api/team"): "reviewer",
+    ("GET", "/api/disputes/{lease}"): "reviewer",
+    ("POST", "/api/leases/clear"): "owner",
+    ("POST", "/api/invitations"): "owner",
+    ("POST", "/api/people/{key}/link"): "owner",
+    ("PATCH", "/api/people/{key}"): "owner",
+    ("GET", "/api/settings"): "owner",
+    ("PATCH", "/api/settings"): "owner",
+    ("PUT", "/api/guideline"): "owner",
+    ("POST", "/api/classes"): "owner",
+    ("GET", "/api/export"): "owner",
+}
+BODIES = {
+    "/api/next": {"tab": "t"},
+    "/api/heartbeat": {"tab": "t"},
+    "/api/release": {"leases": []},
+    "/api/answers/{id_}": {"item": "x", "kind": "none", "answered": 1.0},
+    "/api/invitations": {"role": "annotator"},
+    "/api/people/{key}": {"active": True},
+    "/api/settings": {},
+    "/api/guideline": {"text": ""},
+    "/api/classes": {"name": "new"},
+}
+
+
+@pytest.fixture
+def server(small):
+    small.project(items=30)
+    small.person("own", "owner")
+    return Server(small)
+
+
+def test_every_route_has_an_entry_and_asks_for_the_role_it_says(server):
+    assert route_table(server.app) == TABLE
+
+
+@pytest.mark.parametrize("route", [key for key, role in TABLE.items() if role != "nobody"], ids=str)
+def test_every_route_lets_in_whom_it_should_and_nobody_else(server, route):
+    method, path = route
+    url = path.replace("{id_}", str(uuid.uuid4())).replace("{key}", "unknown").replace("{token}", "t")
+    url = url.replace("{lease}", "t")
+
+    def ask(client):
+        return client.request(method, url, json=BODIES.get(path)).status_code
+
+    assert ask(server.visitor()) == 401
+    for at, role in enumerate(ROLES):
+        status = ask(server.person(f"one {role}", role))
+        if at >= ROLES.index(TABLE[route]):
+            assert status not in (401, 403, 500), (role, status)
+        else:
+            assert status == 403, (role, status)
+
+
+def test_somebody_sent_away_is_out_at_once(server):
+    owner, ann = server.person("own", "owner"), server.person("ann")
+    key = ann.get("/api/me").json()["key"]
+    assert owner.patch(f"/api/people/{key}", json={"active": False}).status_code == 200
+    assert ann.get("/api/me").status_code == 401
+
+
+# -- coming in
+
+
+def test_an_invitation_by_link(server):
+    owner, guest = server.person("own", "owner"), server.visitor()
+    url = owner.post("/api/invitations", json={"role": "reviewer"}).json()["url"]
+    assert url.startswith(f"{HOME}/#enter=")  # behind the #, so that it is in no log
+    token = url.partition("=")[2]
+    assert guest.post("/api/link", json={"token": token}).json() == {"kind": "invitation"}
+    assert guest.post("/api/enter", json={"token": token, "name": "Rae"}).json() == {"name": "Rae", "role": "reviewer"}
+    assert server.visitor().post("/api/enter", json={"token": token, "name": "Eve"}).status_code == 401
+    assert guest.get("/api/me").json()["name"] == "Rae"
+
+
+def test_a_new_link_for_somebody_who_lost_theirs(server):
+    owner = server.person("own", "owner")
+    key = server.desk.person("ann").key
+    url = owner.post(f"/api/people/{key}/link").json()["url"]
+    assert server.visitor().post("/api/enter", json={"token": url.partition("=")[2]}).json()["name"] == "ann"
+
+
+def test_the_cookie_is_out_of_reach_and_leaving_ends_the_session(server):
+    who = server.desk.person("ann")
+    link = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "link", person=who))
+    guest = server.visitor()
+    cookie = guest.post("/api/enter", json={"token": link}).headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    guest.headers["x-csrf"] = guest.get("/api/me").json()["csrf"]
+    kept = dict(guest.cookies)
+    assert guest.post("/api/leave").json() == {"left": True}
+    again = server.visitor()
+    again.cookies.update(kept)
+    assert again.get("/api/me").status_code == 401  # the old cookie is worthless
+
+
+def test_over_tls_the_cookie_is_secure_and_bound_to_the_host(small):
+    small.project(items=2)
+    server = Server(small, address=Address(public_url="https://labels.example.org"))
+    who = small.person("ann")
+    link = small.store.write(lambda conn: people.issue(conn, 1e6, "link", person=who))
+    reply = server.visitor().post("/api/enter", json={"token": link})
+    assert reply.headers["set-cookie"].startswith("__Host-ncalr=")
+    assert "Secure" in reply.headers["set-cookie"]
+    assert reply.headers["strict-transport-security"]
+
+
+def test_guessing_links_is_slowed_down(small):
+    small.project(items=2)
+    server = Server(small, limits=Limits())
+    guest = server.visitor()
+    statuses = [guest.post("/api/enter", json={"token": f"guess {at}"}).status_code for at in range(7)]
+    assert statuses == [401] * 5 + [429] * 2
+    assert int(guest.post("/api/enter", json={"token": "x"}).headers["retry-after"]) > 30
+    small.clock.time += 61
+    assert guest.post("/api/enter", json={"token": "x"}).status_code == 401
+
+
+def test_a_whole_team_may_come_in_at_once_and_behind_a_proxy_each_is_counted_alone(small):
+    small.project(items=2)
+    server = Server(small, limits=Limits(), address=Address(public_url="https://labels.example.org"))
+    for at in range(8):
+        who = small.person(f"person {at}")
+        link = small.store.write(lambda conn, who=who: people.issue(conn, 1e6, "link", person=who))
+        assert server.visitor().post("/api/enter", json={"token": link}).status_code == 200
+    guest = server.visitor()
+    for at in range(6):
+        reply = guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "1.2.3.4, 9.9.9.9"})
+        assert reply.status_code == (401 if at < 5 else 429)
+    assert guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "8.8.8.8"}).status_code == 401
+
+
+def test_answers_faster_than_anybody_can_are_slowed_down(small):
+    small.project(items=20)
+    server = Server(small, limits=Limits(answers=(3, 10.0)))
+    ann = server.person("ann")
+    statuses = [say(ann, item).status_code for item in take(ann, 5)]
+    assert statuses == [200] * 3 + [429] * 2
+
+
+def test_a_program_with_an_access_token_needs_no_cookie(server):
+    who = server.desk.person("bot")
+    token = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "access", person=who, seconds=None))
+    bot = server.visitor()
+    bot.headers["authorization"] = f"Bearer {token}"
+    [item] = take(bot)
+    assert say(bot, item).status_code == 200
+    bot.headers["authorization"] = "Bearer wrong"
+    assert bot.get("/api/me").status_code == 401
+
+
+# -- the guard
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:9999", "", "localhost.evil.example:8765"])
+def test_another_name_is_refused_and_the_setting_is_named(server, host):
+    reply = server.person("ann").get("/api/me", headers={"host": host})
+    assert reply.status_code == 400
+    assert "--public-url" in reply.json()["error"]
+
+
+def test_a_change_from_another_site_is_refused_and_the_setting_is_named(server):
+    ann = server.person("ann")
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:9999"):
+        reply = ann.post("/api/next", json={"tab": "t"}, headers={"origin": origin})
+        assert reply.status_code == 403
+        assert "--public-url" in reply.json()["error"]
+    assert (
+        ann.get("/api/me", headers={"origin": "https://evil.example"}).headers.get("access-control-allow-origin")
+        is None
+    )
+
+
+def test_a_change_without_the_pages_word_is_refused(server):
+    ann = server.person("ann")
+    del ann.headers["x-csrf"]
+    assert ann.post("/api/next", json={"tab": "t"}).status_code == 403
+    ann.headers["x-csrf"] = "0" * 64
+    assert ann.post("/api/next", json={"tab": "t"}).status_code == 403
+
+
+def test_the_headers_of_every_reply(server):
+    for reply in (server.visitor().get("/"), server.visitor().get("/api/me"), server.person("ann").get("/api/me")):
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "base-uri 'none'" in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_body_that_is_too_large(server):
+    ann = server.person("ann")
+    assert ann.put("/api/guideline", content=b"x" * (2**20 + 1)).status_code == 413
+
+    def endless():
+        for _ in range(40):
+            yield b" " * 2**15
+
+    own = server.person("own", "owner")
+    assert own.put("/api/guideline", content=endless()).status_code in (400, 413)
+
+
+@pytest.mark.parametrize("url", ["labels.example.org", "ftp://x", "https://x/path", "https://"])
+def test_public_urls_that_are_none(url):
+    with pytest.raises(BadInput, match="public-url"):
+        Address(public_url=url)
+
+
+def test_bodies_with_strange_fields_or_numbers_are_refused(server):
+    own = server.person("own", "owner")
+    for body in ({"user__password": "x"}, {"votes": "many"}, {"control": 2.0}, {"strategy": "nonsense"}, {"votes": 0}):
+        reply = own.patch("/api/settings", json=body)
+        assert reply.status_code == 400, body
+        assert reply.json()["error"]
+    assert own.get("/api/export?form=pickle").status_code == 400
+    assert own.get("/api/history?limit=0").status_code == 400
+    assert own.get("/api/history?before=1;drop").status_code == 400
+
+
+# -- work
+
+
+def test_label_undo_and_history_over_the_wire(server):
+    ann = server.person("ann")
+    [item] = take(ann)
+    first = say(ann, item, 1).json()
+    assert first["seq"] == 1
+    assert not first["late"]
+    undo = ann.put(
+        f"/api/answers/{uuid.uuid4()}",
+        json={"item": item["item"], "lease": item["token"], "kind": "undo", "based_on": first["id"], "answered": 2.0},
+    )
+    assert undo.status_code == 200
+    assert take(ann)[0]["item"] == item["item"]
+    say(ann, item, 2)
+    assert [entry["answer"] for entry in ann.get("/api/history").json()] == [2]
+
+
+def test_the_same_answer_five_times_has_byte_equal_replies(server):
+    ann = server.person("ann")
+    [item] = take(ann)
+    id_, replies = str(uuid.uuid4()), []
+    threads = [threading.Thread(target=lambda: replies.append(say(ann, item, 1, id_=id_).content)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(replies)) == 1
+    assert say(ann, item, 2, id_=id_).status_code == 409
+
+
+def test_a_stale_change_shows_both_values(server):
+    ann = server.person("ann")
+    [item] = take(ann)
+    first = say(ann, item, 1).json()
+    second = say(ann, item, 2, based_on=first["id"]).json()
+    stale = say(ann, item, 0, based_on=first["id"])
+    assert stale.status_code == 409
+    assert stale.json()["current"] == {"id": second["id"], "kind": "label", "answer": 2}
+    assert stale.json()["yours"]["answer"] == 0
+
+
+def test_nothing_left_is_said_honestly(small):
+    small.project(items=2)
+    server = Server(small)
+    ann, ben = server.person("ann"), server.person("ben")
+    take(ann, 2)
+    rest = ben.post("/api/next", json={"tab": "t"}).json()["rest"]
+    assert (rest["open"], rest["elsewhere"], rest["people"], rest["done"]) == (2, 2, 1, False)
+    assert rest["until"] > small.clock.time
+    for item in take(ann, 2):
+        say(ann, item)
+    assert ben.post("/api/next", json={"tab": "t"}).json()["rest"]["done"]
+
+
+def test_heartbeat_and_release(server):
+    ann = server.person("ann")
+    items = take(ann, 3)
+    assert sorted(ann.post("/api/heartbeat", json={"tab": "tab"}).json()["held"]) == sorted(i["token"] for i in items)
+    assert ann.post("/api/release", json={"leases": [items[0]["token"]]}).json() == {"released": 1}
+    assert server.person("own", "owner").post("/api/leases/clear").json() == {"released": 2}
+
+
+def test_disputes_are_decided_by_a_reviewer_who_sees_what_was_said(small):
+    small.project(items=1, votes=2)
+    server = Server(small)
+    for name, answer in (("ann", 0), ("ben", 1)):
+        client = server.person(name)
+        say(client, take(client)[0], answer)
+    assert server.person("ann").post("/api/next", json={"tab": "t", "purpose": "adjudicate"}).status_code == 403
+    rae = server.person("rae", "reviewer")
+    [item] = take(rae, purpose="adjudicate")
+    said = rae.get(f"/api/disputes/{item['token']}").json()
+    assert [(entry["by"], entry["answer"]) for entry in said] == [("ann", 0), ("ben", 1)]
+    assert rae.get("/api/disputes/other").status_code == 404
+    assert say(rae, item, 1).status_code == 200
+    assert rae.get("/api/state").json()["progress"]["status"]["labelled"] == 1
+
+
+def test_the_team_view_and_the_state(server):
+    ann, own = server.person("ann"), server.person("own", "owner")
+    for item in take(ann, 4):
+        say(ann, item, 1)
+    found = own.get("/api/team").json()
+    assert found["progress"]["classes"][1] == {"name": "dog", "count": 4}
+    assert found["advice"]["do"] == "go on"
+    state = ann.get("/api/state").json()
+    assert state["own"]["answers"] == 4
+    assert state["model"]["answers_since"] == 4
+    assert state["model"]["worker"] == "waiting"
+    server.desk.clock.time += 100
+    assert ann.get("/api/state").json()["model"]["worker"] == "gone"
+
+
+def test_settings_guidelines_and_classes(server):
+    own, ann = server.person("own", "owner"), server.person("ann")
+    assert own.patch("/api/settings", json={"suggestions": True, "votes": 2}).json()["suggestions"]
+    assert own.get("/api/settings").json()["votes"] == 2
+    assert own.patch("/api/settings", json={"strategy": "margin"}).json()["strategy"] == "margin"
+    assert own.put("/api/guideline", json={"text": "<script>alert(1)</script>"}).json() == {"version": 2}
+    assert own.post("/api/classes", json={"name": "fish"}).json() == {"number": 3}
+    found = ann.get("/api/project").json()
+    assert found["classes"] == ["cat", "dog", "bird", "fish"]
+    assert found["guideline"]["text"] == "<script>alert(1)</script>"  # as text: the page never makes HTML of it
+
+
+def test_a_full_disk_is_507(server, monkeypatch):
+    from ncalr.web.store.database import NoRoom
+
+    ann = server.person("ann")
+    [item] = take(ann)
+
+    def full(work):
+        raise NoRoom("the database cannot be written")
+
+    monkeypatch.setattr(server.desk.store, "write", full)
+    assert say(ann, item).status_code == 507
+
+
+def test_the_reason_over_the_wire(server):
+    server.desk.rank([3], why={"cmap": 0.5}, score=1.0)
+    ann = server.person("ann")
+    [item] = take(ann)
+    assert ann.get(f"/api/leases/{item['token']}/why").status_code == 400
+    say(ann, item)
+    assert ann.get(f"/api/leases/{item['token']}/why").json()["cmap"] == 0.5
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "labelstudio"])
+def test_exports_hold_as_many_rows_as_the_page_says(server, form, tmp_path):
+    from ncalr.web import exchange
+
+    ann, own = server.person("ann"), server.person("own", "owner")
+    for at, item in enumerate(take(ann, 9)):
+        say(ann, item, at % 3)
+    reply = own.get(f"/api/export?form={form}")
+    assert "attachment" in reply.headers["content-disposition"]
+    path = tmp_path / f"labels.{exchange.ENDINGS[form]}"
+    path.write_bytes(reply.content)
+    found = exchange.read(path)
+    shown = own.get("/api/state").json()["progress"]
+    assert len(found) == shown["status"]["labelled"] == 9
+    for entry in shown["classes"]:
+        assert sum(record.label == entry["name"] for record in found) == entry["count"]
+    assert own.get(f"/api/export?form={form}").content == reply.content
+    with server.office.export_alone():
+        assert own.get(f"/api/export?form={form}").status_code == 429
+
+
+# -- pictures
+
+
+def image(kind="PNG", size=(40, 30), mode="RGB", **more):
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new(mode, size, 128 if mode == "L" else (200, 30, 40, 255)[: len(mode)]).save(out, kind, **more)
+    return out.getvalue()
+
+
+@pytest.fixture
+def gallery(small, tmp_path):
+    root = tmp_path / "photos"
+    root.mkdir()
+    (root / "a.png").write_bytes(image())
+    (tmp_path / "secret.png").write_bytes(image())
+    (tmp_path / "photos-too").mkdir()
+    (tmp_path / "photos-too" / "b.png").write_bytes(image())
+    media = Media(root, tmp_path / "cache", 1)
+    yield small, root, media
+    media.close()
+
+
+def served(desk, root, media, name):
+    projects.create(desk.store, "p", "image", ["a", "b"], [projects.NewItem(name)])
+    server = Server(desk, media)
+    client = server.person("ann")
+    [item] = take(client)
+    return client, item
+
+
+def test_a_picture_comes_as_fresh_pixels_and_can_do_nothing(gallery):
+    desk, root, media = gallery
+    (root / "photo.html").write_bytes(image("JPEG", (900, 600), comment=b"<script>alert(1)</script>"))
+    client, item = served(desk, root, media, "photo.html")
+    reply = client.get(f"/api/items/{item['item']}/picture")
+    assert reply.headers["content-type"] == "image/jpeg"
+    assert b"script" not in reply.content
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'; sandbox")
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    small = client.get(f"/api/items/{item['item']}/picture?size=320")
+    assert len(small.content) < len(reply.content)
+    assert client.get(f"/api/items/{item['item']}/picture").content == reply.content  # from the cache
+    assert client.get(f"/api/items/{item['item']}/picture?size=77").status_code == 400
+
+
+TRAVERSALS = [
+    "../secret.png",
+    "..\\secret.png",
+    "/etc/passwd",
+    "link.png",
+    "../photos-too/b.png",
+    "%2e%2e/secret.png",
+    "a.png\x00.jpg",
+    "\\\\host\\share",
+    "folder",
+    "A.PNG",
+    "x" * 5000,
+]
+
+
+@pytest.mark.parametrize("name", TRAVERSALS, ids=lambda name: repr(name)[:20])
+def test_nothing_outside_the_folder_is_ever_read(gallery, tmp_path, name):
+    _, root, media = gallery
+    (root / "link.png").symlink_to(tmp_path / "secret.png")
+    (root / "folder").mkdir()
+    with pytest.raises(CannotShow, match="no such picture"):
+        media.picture("key", name, 320)
+
+
+@pytest.mark.parametrize("key", ["../../secret", "%2e%2e%2fsecret", "..%5csecret", "a%00b", "unknown", "x" * 100])
+def test_keys_are_opaque(gallery, key):
+    desk, root, media = gallery
+    client, _ = served(desk, root, media, "a.png")
+    assert client.get(f"/api/items/{key}/picture").status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+        b"<html><script>alert(1)</script></html>",
+        b"",
+        b"GIF89a/*",
+        b"%PDF-1.4",
+        image("BMP"),
+        image("TIFF"),
+        image()[:60],
+    ],
+    ids=["svg", "html", "empty", "half a gif", "pdf", "bmp", "tiff", "torn"],
+)
+def test_what_is_no_picture_is_not_shown(gallery, content):
+    desk, root, media = gallery
+    (root / "x.png").write_bytes(content)
+    client, item = served(desk, root, media, "x.png")
+    reply = client.get(f"/api/items/{item['item']}/picture")
+    assert reply.status_code == 422
+    assert reply.headers["content-type"] == "application/json"
+
+
+def test_a_bomb_is_refused_before_it_goes_off(gallery):
+    import struct
+    import zlib
+
+    desk, root, media = gallery
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = zlib.compress(b"\x00" * 65536)
+    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 65000, 65000, 8, 2, 0, 0, 0))
+    (root / "bomb.png").write_bytes(bomb + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+    client, item = served(desk, root, media, "bomb.png")
+    assert client.get(f"/api/items/{item['item']}/picture").status_code == 422
+    assert media.picture("k", "a.png", 320)[0] == "image/png"  # the decoder lives
+
+
+def test_a_decoder_that_hangs_is_killed_and_the_next_picture_is_shown():
+    decoder = Decoder(seconds=0.0)
+    with pytest.raises(CannotShow, match="too long"):
+        decoder.decode(image("PNG", (3000, 3000)), 2560)
+    decoder.seconds = 20.0
+    assert decoder.decode(image(), 320)[0] == "image/png"
+    decoder.stop()
+
+
+def test_a_file_that_is_too_large(gallery, monkeypatch):
+    from ncalr.web import media as module
+
+    _, _, media = gallery
+    monkeypatch.setattr(module, "BYTES", 10)
+    with pytest.raises(CannotShow, match="limit"):
+        media.picture("key", "a.png", 320)
+
+
+def test_pixels_of_small_images_are_kept_exactly():
+    import numpy as np
+    from PIL import Image
+
+    from ncalr.web.decoder import reencode
+
+    pixels = np.random.default_rng(0).integers(0, 255, (8, 8), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    kind, content = reencode(out.getvalue(), 2560)
+    assert kind == "image/png"
+    assert (np.asarray(Image.open(io.BytesIO(content))) == pixels).all()
+    clear = image("PNG", (800, 800), "RGBA")
+    assert reencode(clear, 320)[0] == "image/png"
+
+
+# -- the folder, the limits, the page's files
+
+
+def test_the_secret_is_random_and_private(tmp_path):
+    secrets = []
+    for name in ("one", "two"):
+        folder = Folder(tmp_path / name)
+        folder.create(Source("x", "text"))
+        secrets.append(folder.secret())
+        assert folder.secret() == secrets[-1]
+        for file in ("secret", "project.json"):
+            assert (folder.path / file).stat().st_mode & 0o777 == 0o600
+    assert secrets[0] != secrets[1]
+    (tmp_path / "one" / "secret").chmod(0o644)
+    with pytest.raises(BadInput, match="read by others"):
+        Folder(tmp_path / "one").secret()
+
+
+def test_a_folder_without_a_project(tmp_path):
+    with pytest.raises(BadInput, match="no labelling project"):
+        Folder(tmp_path).open()
+    assert Folder.beside(tmp_path / "photos.csv").path.name == "photos.ncalr"
+
+
+def test_limits_forget_those_who_are_gone(clock, monkeypatch):
+    from ncalr.web import limits
+
+    monkeypatch.setattr(limits, "KNOWN", 3)
+    limit = Limit("tries", 1, 10.0, clock)
+    for key in range(4):
+        limit.check(key)
+    with pytest.raises(TooMany):
+        limit.check(0)
+    clock.time += 11
+    limit.check(9)
+    assert len(limit._times) == 1
+
+
+def test_the_page_never_makes_html_of_text():
+    for path in STATIC.rglob("*.js"):
+        text = path.read_text()
+        for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert danger not in text, f"{path.name}: {danger}"
+    page = (STATIC / "index.html").read_text()
+    assert "<style" not in page
+    assert " style=" not in page
+    assert " onclick" not in page
+    assert page.count("<script") == page.count('<script type="module" src=')
+
+
+def test_no_pickle_anywhere_in_the_app():
+    from pathlib import Path
+
+    import ncalr.web
+
+    for path in Path(ncalr.web.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        for danger in ("import pickle", "pickle.load", "joblib", "yaml.load", "torch.load", "shell=True"):
+            assert danger not in text, f"{path.name}: {danger}"
+
+
+def test_the_events_of_the_server_are_those_of_the_store(server):
+    ann = server.person("ann")
+    say(ann, take(ann)[0], 1)
+    assert [row["answer"] for row in server.desk.rows(schema.event)] == [1]

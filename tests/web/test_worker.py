@@ -1,0 +1,322 @@
+"""The training beside the labelling: when it runs, what it writes, what if it dies; and people as an oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+from browserless import Server, say, take
+from office import Office
+
+from ncalr import testing
+from ncalr.errors import BadInput
+from ncalr.loop.journal import Journal
+from ncalr.loop.state import replay
+from ncalr.oracles.oracle import LATER, REFUSED
+from ncalr.web import audit, figures, serve, sources
+from ncalr.web.folder import Folder, Source
+from ncalr.web.oracle import People
+from ncalr.web.store import projects, schema
+from ncalr.web.worker import Worker, choose_learner, order
+
+CLASSES = ("sport", "food")
+WORDS = {"sport": "goal match team ball win", "food": "bread soup cake taste salt"}
+
+
+def texts(count):
+    rng = np.random.default_rng(0)
+    for at in range(count):
+        kind = CLASSES[at % 2]
+        yield f"t{at}", kind, " ".join(rng.choice(WORDS[kind].split(), 4))
+
+
+@pytest.fixture
+def shop(tmp_path, clock):
+    """A project of texts with their truth, and its worker."""
+    rows = list(texts(80))
+    table = tmp_path / "notes.csv"
+    table.write_text("id,text\n" + "".join(f"{name},{text}\n" for name, _, text in rows))
+    folder = Folder(tmp_path / "notes.ncalr")
+    found = sources.find(table)
+    folder.create(found)
+    desk = Office(folder.database(), clock)
+    projects.create(desk.store, "notes", "text", list(CLASSES), sources.items(found))
+    truth = {name: CLASSES.index(kind) for name, kind, _ in rows}
+    names = {row["key"]: row["name"] for row in desk.rows(schema.item)}
+    yield desk, Worker(folder, desk.store), lambda lease: truth[names[lease.item]]
+    desk.store.close()
+
+
+def label(desk, truth, count, wrong=()):
+    for at in range(count):
+        [lease] = desk.next("ann")
+        desk.say("ann", lease.item, 1 - truth(lease) if at in wrong else truth(lease), lease=lease.token)
+
+
+def test_it_waits_until_there_is_something_to_learn(shop):
+    desk, worker, truth = shop
+    assert not worker.step()
+    assert "first training is at 10 labels" in desk.rows(schema.worker)[0]["message"]
+    for _ in range(10):
+        desk.label("ann", 0)
+    assert not worker.step()
+    assert "two classes" in desk.rows(schema.worker)[0]["message"]
+    label(desk, truth, 10)
+    assert worker.step()
+    assert not worker.step()
+    assert "10 answers after" in desk.rows(schema.worker)[0]["message"]
+
+
+def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    assert worker.step()
+    rows = sorted((row for row in desk.rows(schema.ranking) if row["epoch"] == 1), key=lambda row: row["rank"])
+    assert len(rows) == 60
+    assert {row["arm"] for row in rows} == {"strategy", "control"}
+    assert all(0 < row["probability"] <= 1 for row in rows)
+    assert rows[0]["probability"] == pytest.approx(0.9 + 0.1 / 60 if rows[0]["arm"] == "strategy" else 0.1 / 60)
+    why = json.loads(next(row["why"] for row in rows if row["arm"] == "strategy"))
+    assert {"cmap", "cmap_rank", "ff", "near"} <= set(why)
+    assert {place[0] for place in why["near"]} == {0, 1}
+    label(desk, truth, 40)
+    found = desk.store.read(figures.control)
+    assert found["total"] >= 1
+    assert found["share"] > 0.5
+    [model] = desk.rows(schema.model)
+    assert (model["labels"], model["seq"]) == (20, 20)
+
+
+def test_scores_fall_along_the_strategys_arm(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    worker.step()
+    rows = sorted((row for row in desk.rows(schema.ranking) if row["epoch"] == 1), key=lambda row: row["rank"])
+    scores = [row["score"] for row in rows if row["arm"] == "strategy"]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_without_a_control_arm_the_order_is_the_strategys(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    rules = projects.Settings(control=0.0)
+    project, labels, _names, _ = desk.store.read(worker._look)
+    pool = worker.pool(project.settings)
+    from ncalr.learn.learner import Job, needs_of
+
+    needs = needs_of("badge") | {"logits", "features", "labelled_features", "labels"}
+    open_ids = pool.ids[~np.isin(pool.ids, list(labels.closed))]
+    job = Job(pool, labels.ids, labels.labels, 2, needs=needs, watch=open_ids)
+    model = choose_learner(rules, pool).fit(job)
+    ranked = order(model, "badge", rules, 1, 2)
+    assert {place.arm for place in ranked} == {"strategy"}
+    assert {place.probability for place in ranked} == {1.0}
+    assert "badge_rank" not in (ranked[0].why or {})
+
+
+def test_the_journal_replays_to_what_people_decided(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 19)
+    desk.label("ann", kind="none")
+    worker.step()
+    label(desk, truth, 11)
+    worker.step()
+    state = replay(Journal(worker.folder.path).lines())
+    names = {row["id"]: row["name"] for row in desk.rows(schema.item)}
+    decided = {names[row["item_id"]]: row["answer"] for row in desk.rows(schema.state) if row["status"] == "labelled"}
+    assert state.labels == decided
+    assert len(state.labels) == 30
+    assert len(state.refused) == 1
+    assert [line["round"] for line in state.rounds] == [0, 1]
+    assert set(state.rounds[0]["by"]) == {"ann"}
+
+
+def test_wrong_labels_come_up_for_a_second_look(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 40, wrong=(3, 17))
+    worker.step()
+    rows = desk.rows(schema.review)
+    names = {row["id"]: row["name"] for row in desk.rows(schema.item)}
+    wrong = {row["item_id"] for row in desk.rows(schema.event) if row["seq"] in (4, 18)}
+    doubtful = {row["item_id"] for row in rows if row["doubtful"]}
+    assert wrong <= doubtful
+    assert len(rows) == 2 * len(doubtful)
+    assert names
+
+
+def test_a_training_that_fails_is_told_and_labelling_goes_on(shop, monkeypatch):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    turns = iter([False, False, True])
+    monkeypatch.setattr("ncalr.web.worker.POLL", 0.01)
+    monkeypatch.setattr("ncalr.web.worker.BEAT", 0.01)
+
+    def broken(*_):
+        raise ValueError("the network exploded")
+
+    monkeypatch.setattr("ncalr.web.worker.order", broken)
+    said = []
+    real = worker.say
+    monkeypatch.setattr(worker, "say", lambda *words: (said.append(words), real(*words)))
+    worker.run(lambda: next(turns))
+    assert [words[0] for words in said] == ["training", "scoring", "failed", "stopped"]
+    assert "exploded" in said[2][1]
+    assert desk.label("ann", 0)
+
+
+def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_path):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    log = tmp_path / "log"
+    supervisor = serve.Supervisor([sys.executable, "-m", "ncalr.web.worker", str(worker.folder.path)], log, 0.1)
+    supervisor.start()
+    try:
+        wait(lambda: desk.rows(schema.model), 60)
+        os.kill(supervisor.process.pid, signal.SIGKILL)
+        label(desk, truth, 12)  # nobody notices
+        journal = worker.folder.path / "journal.jsonl"
+        wait(lambda: len(desk.rows(schema.model)) == 2 and journal.read_bytes().splitlines()[-1].find(b"t") > 0, 60)
+        wait(lambda: desk.rows(schema.worker)[0]["state"] == "waiting", 60)
+        assert supervisor.starts == 2
+    finally:
+        supervisor.stop()
+    assert supervisor.process.poll() is not None
+    assert len(replay(Journal(worker.folder.path).lines()).labels) == 32
+
+
+def wait(ready, seconds):
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+# -- what is labelled
+
+
+def test_pictures_as_the_model_reads_them(tmp_path):
+    from PIL import Image
+
+    root = tmp_path / "pics"
+    (root / "deep").mkdir(parents=True)
+    (root / ".hidden").mkdir()
+    Image.new("L", (8, 8), 200).save(root / "b.PNG")
+    Image.new("RGB", (300, 100), (10, 20, 30)).save(root / "deep" / "a.jpg")
+    Image.new("L", (8, 8)).save(root / ".hidden" / "c.png")
+    (root / "notes.txt").write_text("x")
+    (root / "torn.png").write_bytes(b"\x89PNG torn")
+    source = sources.find(root)
+    found = [item.name for item in sources.items(source)]
+    assert found == ["b.PNG", "torn.png", "deep/a.jpg"]
+    pool = sources.vectors(source, [1, 2, 3], found, [None] * 3, 16)
+    assert pool.ids.tolist() == [1, 3]
+    assert pool.shape == (16, 16, 3)
+    assert pool.read(np.array([0]))[0, 0, 0].tolist() == [200, 200, 200]
+    with pytest.raises(BadInput, match="none of the pictures"):
+        sources.vectors(source, [2], ["torn.png"], [None], 16)
+    assert type(choose_learner(projects.Settings(), pool)).__name__ == "TorchLearner"
+
+
+def test_what_is_no_source(tmp_path):
+    with pytest.raises(BadInput, match="no pictures"):
+        list(sources.items(sources.find(tmp_path)))
+    with pytest.raises(BadInput, match="there is no"):
+        sources.find(tmp_path / "nowhere")
+    (tmp_path / "x.pdf").write_text("x")
+    with pytest.raises(BadInput, match="no folder and no table"):
+        sources.find(tmp_path / "x.pdf")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadInput, match="--text-column"):
+        sources.find(tmp_path / "x.csv")
+
+
+def test_texts_without_words_and_embeddings(tmp_path):
+    source = Source("x", "text")
+    assert sources.vectors(source, [1, 2, 3], "abc", ["?", "!", "?!"], 8).shape[0] >= 1
+    assert sources.vectors(source, [1, 2], "ab", ["same", "same"], 8).shape[0] >= 1
+    np.save(tmp_path / "e.npy", np.eye(4, dtype=np.float32))
+    pool = sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [2, 4], "ab", [None, None], 8)
+    assert pool.read(slice(None)).argmax(axis=1).tolist() == [1, 3]
+    with pytest.raises(BadInput, match="one row an item"):
+        sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [5], "a", [None], 8)
+    with pytest.raises(BadInput, match="embeddings that can be read"):
+        sources.vectors(Source("x", "text", embeddings=str(tmp_path / "no.npy")), [5], "a", [None], 8)
+
+
+def test_a_pool_too_large_for_the_model_is_a_random_part_and_all_that_is_answered(small, monkeypatch):
+    from ncalr.web import worker
+
+    small.project(items=30)
+    monkeypatch.setattr(worker, "POOL", 5)
+    answered = small.names([small.label("ann")[0] for _ in range(3)])
+    rows = small.store.read(worker._first_items)
+    assert len(rows) == 8
+    assert set(answered) <= {row.id for row in rows}
+
+
+def test_the_audit_finds_planted_errors():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3), 40)
+    vectors = np.eye(3)[labels] * 6 + rng.normal(size=(120, 3))
+    given = labels.copy()
+    wrong = rng.choice(120, 8, replace=False)
+    given[wrong] = (given[wrong] + 1) % 3
+    suspicion, suggestion = audit.neighbours(vectors, given, 3)
+    assert set(np.argsort(-suspicion)[:8]) == set(wrong)
+    assert (suggestion[wrong] == labels[wrong]).all()
+
+
+# -- people as an oracle
+
+
+def test_people_are_an_oracle(small):
+    small.project(items=14)
+    for at in range(14):
+        small.label("ann", at % 3, kind="none" if at == 5 else "label")
+    names = [row["name"] for row in small.rows(schema.item)]
+    testing.check_oracle(lambda: People(small.store), np.array(names), 3)
+
+
+def test_people_answer_later_refuse_and_are_named(small):
+    small.project(items=4)
+    small.rank([1, 2, 3])
+    small.label("ann", 2)
+    small.label("ben", kind="broken")
+    found = People(small.store).answer(np.array(["item0000000", "item0000001", "item0000003", "item0000000"]))
+    assert found.labels.tolist() == [2, REFUSED, LATER, 2]
+    assert found.by.tolist() == ["ann", "ben", "", "ann"]
+    assert len(People(small.store).answer([])) == 0
+
+
+def test_the_loop_waits_for_people_and_its_wishes_come_first(small, monkeypatch):
+    import threading
+
+    monkeypatch.setattr("ncalr.web.oracle.POLL", 0.02)
+    small.project(items=9)
+    got = []
+    oracle = People(small.store, wait=20)
+    asking = threading.Thread(target=lambda: got.append(oracle.answer(np.array(["item0000007", "item0000002"]))))
+    asking.start()
+    wait(lambda: small.rows(schema.model), 10)
+    assert small.names([small.label("ann", at)[0] for at in (1, 2)]) == [8, 3]
+    asking.join()
+    assert got[0].labels.tolist() == [1, 2]
+    late = People(small.store, wait=0.05).answer(np.array(["item0000000"]))
+    assert late.labels.tolist() == [LATER]
+
+
+def test_answers_over_the_wire_reach_the_model(shop):
+    desk, worker, truth = shop
+    server = Server(desk)
+    client = server.person("ann")
+    for _ in range(4):
+        for item in take(client, 5):
+            say(client, item, truth(type("Lease", (), {"item": item["item"]})))
+    assert worker.step()
+    state = client.get("/api/state").json()["model"]
+    assert (state["epoch"], state["labels"], state["answers_since"]) == (1, 20, 0)
