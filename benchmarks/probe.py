@@ -285,7 +285,7 @@ def table(result: dict[str, Any]) -> str:
                 cells = [
                     f"{kind}, {name}{chosen}",
                     f"{row['seconds']:.2f} s{ratio}",
-                    f"{row['processor']:.1f} s",
+                    f"{row['processor']:.1f} s" if "processor" in row else "",
                     *(len(row["runs"]), steps, f"{row['top1']:.2%}", above, f"{row['others_cores']:.1f}"),
                 ]
                 lines.append(f"| {' | '.join(map(str, cells))} |")
