@@ -22,10 +22,13 @@ BLOCKS = [
     for path in DOCUMENTS
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
+ELSEWHERE = (
+    "triton_kernels",
+    "triton_norm",
+    "migrations.env",
+)  # need Triton (torch's CUDA builds); run by Alembic only
 MODULES = [
-    module.name
-    for module in pkgutil.walk_packages(ncalr.__path__, "ncalr.")
-    if not module.name.endswith(("triton_kernels", "triton_norm"))  # needs Triton, which comes with torch's CUDA builds
+    module.name for module in pkgutil.walk_packages(ncalr.__path__, "ncalr.") if not module.name.endswith(ELSEWHERE)
 ]
 
 

@@ -25,8 +25,11 @@ def gallery(runs: list[Run], names: list[str], pool: Pool | None) -> str:
     )
     if run is None or line is None:
         return ""
-    shown = line["ids"][: min(MOST, len(line["scores"]))]
-    answers = [_name(label, names) for label in line["labels"][: len(shown)]]
+    drawn = len(line.get("control", {}).get("ids", []))
+    first = len(line["ids"]) - len(line["scores"]) - drawn  # items awaited from earlier rounds are asked first
+    last = first + min(MOST, len(line["scores"]))
+    shown = line["ids"][first:last]
+    answers = [_name(label, names) for label in line["labels"][first:last]]
     place = f"at {line['labelled']:,} labels, seed {run.seed}"
     parts = [
         f"<h2>What {escape(run.strategy)} wanted most</h2>"
