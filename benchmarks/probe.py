@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
@@ -187,34 +188,40 @@ def named(name: str, work: Callable[[], dict[str, Any]]) -> Callable[[], dict[st
     return work
 
 
-def measure(device: str, repeats: int, patience: float, searched: bool) -> dict[str, Any]:
-    """One section of the result."""
-    data = made()
+def measure_fit(data: Four, device: str, repeats: int, patience: float) -> dict[str, Any]:
+    """One C: ours, ours less exact, scikit-learn's; this last once only where there is a GPU."""
     ready = standardised(data)
-    ours(tuple(part[:2000] for part in data), device)  # compile, start the device
+    works = [
+        named("ours", lambda: ours(data, device)),
+        named(f"ours, tolerance {LOOSE:g}", lambda: ours(data, device, LOOSE)),
+        named("scikit-learn", lambda: theirs(ready)),
+    ]
     take = partial(repeated, patience=patience)
-    our_fit = named("ours", lambda: ours(data, device))
-    our_loose_fit = named(f"ours, tolerance {LOOSE:g}", lambda: ours(data, device, LOOSE))
-    their_fit = named("scikit-learn", lambda: theirs(ready))
     if device == "cpu":
-        fits = take(our_fit, our_loose_fit, their_fit, repeats=repeats)
+        rows = take(*works, repeats=repeats)
     else:
-        fits = take(our_fit, our_loose_fit, repeats=repeats) + take(their_fit, repeats=1)
-    searches = {}
-    if searched:
-        search = take(named("our search", lambda: our_search(data, device)), repeats=repeats)[0]
-        searches["ours"] = search
-    if searched and device == "cpu":
-        strengths = [strength for strength, _ in search["grid"]]
-        peer = named("scikit-learn's search", lambda: their_search(ready, strengths, search["C"]))
-        searches["scikit-learn"] = take(peer, repeats=1)[0]
-    works = (our_fit, our_loose_fit, their_fit)
-    fits = {work.__name__: fit for work, fit in zip(works, fits, strict=True)}
-    return {"machine": machine(device), "date": time.strftime("%Y-%m-%d"), "fit": fits, "search": searches}
+        rows = take(*works[:2], repeats=repeats) + take(works[2], repeats=1)
+    return {work.__name__: row for work, row in zip(works, rows, strict=True)}
 
 
-def machine(device: str) -> dict[str, Any]:
+def measure_search(data: Four, device: str, repeats: int, patience: float) -> dict[str, Any]:
+    """The search for C; scikit-learn's on the CPU only."""
+    take = partial(repeated, patience=patience)
+    found = {"ours": take(named("our search", lambda: our_search(data, device)), repeats=repeats)[0]}
+    if device == "cpu":
+        strengths = [strength for strength, _ in found["ours"]["grid"]]
+        ready = standardised(data)
+        peer = named("scikit-learn's search", lambda: their_search(ready, strengths, found["ours"]["C"]))
+        found["scikit-learn"] = take(peer, repeats=1)[0]
+    return found
+
+
+PARTS = {"fit": measure_fit, "search": measure_search}
+
+
+def machine(device: str, threads: int | None) -> dict[str, Any]:
     found: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
+    found |= {"threads": threads} if threads else {}
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         found["processor"] = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -266,7 +273,7 @@ def table(result: dict[str, Any]) -> str:
         tools = ", ".join(f"{name} {about[name]}" for name in PACKAGES if name in about)
         lines += [
             "",
-            f"## {about.get('gpu', 'CPU')}" + (f", {about['threads']} threads" if "threads" in about else ""),
+            f"## {about.get('gpu', 'CPU')}" + (f", threads: {about['threads']}" if "threads" in about else ""),
             "",
         ]
         lines += [f"{where}, Python {about['python']}; {tools}; measured {section['date']}.", ""]
@@ -274,7 +281,7 @@ def table(result: dict[str, Any]) -> str:
             "| | time | processor | runs | iterations | top-1 | above the least | others |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
-        least = min(row["objective"] for row in section["fit"].values())
+        least = min((row["objective"] for row in section["fit"].values()), default=1.0)
         for kind, rows in (("one C", section["fit"]), ("search", section["search"])):
             peer = rows.get("scikit-learn", {}).get("seconds")
             for name, row in rows.items():
@@ -300,21 +307,21 @@ def main() -> None:
     words.add_argument("--out", type=Path, default=RESULT)
     words.add_argument("--add", type=Path, help="a result from another machine, to be taken in; nothing is measured")
     words.add_argument("--threads", type=int, help="of the linear algebra, on both sides")
-    words.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help="also the search for C")
+    words.add_argument("--only", choices=list(PARTS), help="one part, the other as it was")
     given = words.parse_args()
     result = json.loads(given.out.read_text()) if given.out.exists() else {}
     if given.add:
-        result |= json.loads(given.add.read_text())
-    elif given.threads:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(given.threads):
-            found = measure(given.device, given.repeats, given.patience, given.search)
-        found["machine"]["threads"] = given.threads
-        result[f"{given.device}, {given.threads} threads"] = found
-    else:
-        result[given.device] = measure(given.device, given.repeats, given.patience, given.search)
-    write(result, given.out)
+        write(result | json.loads(given.add.read_text()), given.out)
+        return
+    key = given.device if given.threads is None else f"{given.device}, threads: {given.threads}"
+    section = result.setdefault(key, {part: {} for part in PARTS})
+    section |= {"machine": machine(given.device, given.threads), "date": time.strftime("%Y-%m-%d")}
+    data = made()
+    with threadpool_limits(given.threads):
+        ours(tuple(part[:2000] for part in data), given.device)  # compile, start the device
+        for part in [given.only] if given.only else PARTS:
+            section[part] = PARTS[part](data, given.device, given.repeats, given.patience)
+            write(result, given.out)
 
 
 if __name__ == "__main__":
