@@ -212,8 +212,11 @@ def measured(score: str, library: str, folder: Path, patience: float) -> Data:
     return row
 
 
-def floor() -> Data:
+def floor(patience: float) -> Data:
     """How fast one large product in single precision is: KNN is made of such products."""
+    from acquisition import wait_for_quiet
+
+    wait_for_quiet(patience)
     left = np.ones((4096, DIMENSIONS), np.float32)
     found = repeated(lambda: left @ left.T)
     speed = 2.0 * 4096 * 4096 * DIMENSIONS / found["seconds"]
@@ -300,8 +303,8 @@ own, after a small problem that warms up imports.
 - *rank correlation*: Spearman's, of its scores with ours.
 
 KNN has k = {neighbours}; its products alone take {floor:.1f} s at the speed of one large product ({speed:.0f} GFLOP/s
-in this run{busy}). ViM keeps {vim} directions. pytorch-ood's Mahalanobis adds 1e-6 to the diagonal of the scatter, ours
-shrinks by the rule of Ledoit and Wolf. pytorch-ood has no NECO.
+in this run{busy}). ViM keeps {vim} directions. pytorch-ood's Mahalanobis adds 1e-6 to the diagonal of the scatter,
+ours shrinks by the rule of Ledoit and Wolf. pytorch-ood has no NECO.
 """
 
 
@@ -387,7 +390,7 @@ def main() -> None:
             "date": str(date.today()),
             "seed": SEED,
             "sizes": {name: size // scale for name, size in SIZES.items()},
-            "floor": floor(),
+            "floor": floor(given.patience),
             "rows": all_rows(install_peers(), scale, given.patience),
         }
         path.write_text(json.dumps(results, indent=1) + "\n")

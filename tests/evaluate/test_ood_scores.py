@@ -523,6 +523,16 @@ def test_a_dimension_that_never_moves_is_only_centred() -> None:
     np.testing.assert_allclose(problem.score("neco"), Slow(problem).neco(4), rtol=1e-9)
 
 
+def test_the_origin_of_vim_is_not_made_of_rounding() -> None:
+    """A collapsed head's rows sum to 0; in single precision almost, and the last digit must not be inverted."""
+    problem = Problem()
+    problem.weight -= problem.weight.mean(axis=0)
+    problem.bias += 3
+    wanted = problem.score("vim")
+    problem.weight = problem.weight.astype(np.float32)
+    np.testing.assert_allclose(problem.score("vim"), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_vim_says_when_a_residual_speaks_for_an_item() -> None:
     problem = Problem()
     problem.weight = np.zeros((6, 7))

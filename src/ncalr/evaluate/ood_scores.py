@@ -19,8 +19,10 @@ R projects on the eigenvectors of the uncentred covariance of z - u beyond the f
 alpha is the mean max logit over the mean residual of the labelled set; P projects on the first D principal directions.
 Where published code does otherwise: OpenOOD's KNN divides by the norm before it adds the constant that should keep it
 from dividing by 0, and returns NaN for a feature of zeros (here it has distance 1 to every direction); ViM's
-decomposition there is `eig`, which may come back complex or out of order; the authors of NECO multiply by the max logit
-except for ResNets, whose variant is the default here. A quotient of NECO and NCI is 0 where its divisor is.
+decomposition there is `eig`, which may come back complex or out of order, and its pseudo-inverse inverts rounding: the
+rows of a collapsed W sum to 0 but for the last digit, which put u some 20 million away from features of length 36 (here
+singular values below single precision are 0); the authors of NECO multiply by the max logit except for ResNets, whose
+variant is the default here. A quotient of NECO and NCI is 0 where its divisor is.
 
 Covariances, whitening and ViM's residual are in float64: their matrix products cost a few tenths of a second for 50,000
 features, and small directions decide. The one expensive product, that of KNN, is in single precision
@@ -41,7 +43,17 @@ import numpy as np
 from scipy import special
 
 from ncalr.errors import BadInput, MissingEvidence
-from ncalr.evaluate.ood_covariance import VANISHING, Floats, Moments, blocks, moments, shrink, variance, whitening
+from ncalr.evaluate.ood_covariance import (
+    RESOLUTION,
+    VANISHING,
+    Floats,
+    Moments,
+    blocks,
+    moments,
+    shrink,
+    variance,
+    whitening,
+)
 from ncalr.evaluate.ood_neighbours import Bank
 from ncalr.geometry.statistics import ClassStatistics
 
@@ -273,7 +285,7 @@ def vim(labelled: Labelled, *, dimensions: int | None = None, alpha: float | Non
     if dimensions is None:
         dimensions = 1000 if d >= 2048 else 512 if d >= 768 else max(1, d // 2)
     dimensions = _below(dimensions, d)
-    origin = -np.linalg.pinv(head.weight) @ head.bias
+    origin = -np.linalg.pinv(head.weight, rcond=RESOLUTION * max(head.weight.shape)) @ head.bias
     shift = labelled.moments.mean - origin
     around = labelled.moments.total + np.outer(shift, shift)  # the uncentred covariance of z - u
     outside = _principal(around)[:, dimensions:]
