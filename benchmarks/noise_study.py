@@ -2,13 +2,15 @@
 
     python3 benchmarks/noise_study.py run   --data ROOT --out DIR --minutes 9    as many trainings as fit
     python3 benchmarks/noise_study.py audit --data ROOT --out DIR --minutes 9    all 50,000 labels, worst and aggregate
+    python3 benchmarks/noise_study.py cleanlab --data ROOT --out DIR             its rival, where that is installed
     python3 benchmarks/noise_study.py status --out DIR                           what is done, what is missing
     python3 benchmarks/noise_study.py keep   --out DIR                           its journals into results/noise
 
 ROOT holds cifar10 and cifar10n_labels.npz (row-aligned with it). The experiments:
 
-* the three annotators of each image as the oracle, 2,000 to 12,000 answers by 2,000: random and ncal with single
-  labels, ncal with three votes an item, ncal with our policy; with plain and with noise-tolerant training;
+* the three annotators of each image as the oracle, 2,000 to 12,000 answers by 2,500: random and ncal with single
+  labels, ncal with three votes an item, ncal with our policy (learning its labels, or the posterior behind them); with
+  plain and with noise-tolerant training;
 * the worst label of each image (40.2 % wrong) as a single noisy oracle: random, margin, badge, ncal, and ncal with
   robust class means; with plain and with noise-tolerant training;
 * the audit: how well wrong labels are found, by ours and by its rivals (`audit_scores`).
@@ -22,7 +24,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +37,23 @@ from ncalr.data.dataset import Dataset, load  # noqa: E402
 from ncalr.dynamics import aum  # noqa: E402
 from ncalr.dynamics.scores import softmax  # noqa: E402
 from ncalr.evaluate.audit import audit  # noqa: E402
-from ncalr.evaluate.crossfit import crossfit  # noqa: E402
+from ncalr.evaluate.crossfit import crossfit_jobs, gather  # noqa: E402
 from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
-from ncalr.lab.runner import Run, conduct, read_runs  # noqa: E402
+from ncalr.lab.runner import Part, Run, conduct_together, read_runs  # noqa: E402
 from ncalr.lab.session import settings_of  # noqa: E402
-from ncalr.learn.learner import Job, Learner  # noqa: E402
-from ncalr.loop.journal import claim  # noqa: E402
+from ncalr.learn.learner import Job, Model  # noqa: E402
 
 FILE = "cifar10n_labels.npz"
 PEOPLE = f"annotators(file='{FILE}', labels=[random_label1, random_label2, random_label3])"
 WORST = f"given(file='{FILE}', labels=worse_label)"
-TRAININGS = {"plain": "strong(epochs=120)", "elr": "strong(epochs=120, loss=elr)"}
-POLICIES = {"single": ("random", "ncal"), "votes(n=3)": ("ncal",), "doubts": ("ncal",)}
+TRAININGS = {"plain": "strong(epochs=100)", "elr": "strong(epochs=100, loss=elr)"}
+POLICIES = {
+    "single": ("single", ("random", "ncal")),
+    "votes": ("votes(n=3)", ("ncal",)),
+    "doubts": ("doubts", ("ncal",)),
+    "soft": ("doubts(soft=True)", ("ncal",)),
+}
 ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 
 AUDITED = {"worst": "worse_label", "aggregate": "aggre_label"}
@@ -61,23 +67,22 @@ def plan() -> dict[str, Experiment]:
     """Every experiment, in the order in which they are wanted."""
     found = {}
     for training, recipe in TRAININGS.items():
-        for answers, strategies in POLICIES.items():
-            name = f"people-{answers.partition('(')[0]}-{training}"
-            found[name] = _experiment(strategies, recipe, PEOPLE, answers)
+        for name, (answers, strategies) in POLICIES.items():
+            found[f"people-{name}-{training}"] = _experiment(strategies, recipe, PEOPLE, answers)
     worst = {f"worst-{training}": _experiment(ALONE, recipe, WORST, "single") for training, recipe in TRAININGS.items()}
     return found | worst
 
 
 def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: str) -> Experiment:
-    sizes = (SEEDS, 2_000, 2_000, 12_000)
+    sizes = (SEEDS, 2_000, 2_500, 12_000)
     return Experiment("cifar10", strategies, *sizes, "resnet18", recipe, noise, answers=answers)
 
 
 # -- active learning ----------------------------------------------------------------------------------------------
 
 
-def run(data: Path, out: Path, minutes: float, together: int, only: list[str], experiments: Any = None) -> None:
-    """Train until the slice is over."""
+def run(data: Path, out: Path, minutes: float, together: int, only: list[str], seeds: int = SEEDS) -> None:
+    """Train until the slice is over: seed by seed, all experiments of a kind and a training side by side."""
     from ncalr.learn import TorchLearner
 
     enough = _clock(minutes)
@@ -85,25 +90,42 @@ def run(data: Path, out: Path, minutes: float, together: int, only: list[str], e
     def watch(one: Run) -> None:
         if one.accuracies:
             answers, accuracy = one.accuracies[-1]
-            print(f"{one.strategy:<26}{one.seed}{answers:>8,}{100 * accuracy:>8.2f}", flush=True)
+            name = one.journal.folder.parents[1].name
+            print(f"{name:<22}{one.strategy:<22}{one.seed}{answers:>8,}{100 * accuracy:>8.2f}", flush=True)
 
-    for name, experiment in (experiments or plan()).items():
-        if only and name not in only:
-            continue
-        claim(out / name, experiment.as_dict())
-        found = read_runs(out / name)
-        if all(one.lines and one.lines[-1].get("stop") for one in found):
-            continue
-        print(name, flush=True)
-        began, before = time.perf_counter(), sum(len(one.accuracies) for one in found)
-        dataset = load(experiment.dataset, data)
-        learner = TorchLearner(experiment.network, experiment.recipe, together=together, progress=False)
-        settings = settings_of(experiment, dataset, data)
-        runs = conduct(experiment, learner, settings, len(dataset.classes), out / name, watch, enough)
-        _note(out, name, sum(len(one.accuracies) for one in runs) - before, began, together)
-        if any(one.job is not None for one in runs):
-            print("the slice is over", flush=True)
-            return
+    for seed in range(seeds):
+        for (kind, training), names in _kinds(only).items():
+            experiments = {name: plan()[name] for name in names}
+            print(kind, training, seed, flush=True)
+            began, before = time.perf_counter(), _trainings(out, names)
+            first = next(iter(experiments.values()))
+            dataset = load(first.dataset, data)
+            learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
+            parts = [
+                Part(one, settings_of(one, dataset, data), len(dataset.classes), out / name)
+                for name, one in experiments.items()
+            ]
+            runs = conduct_together(parts, learner, watch, enough, [seed])
+            done = _trainings(out, names) - before
+            if done:
+                _note(out, f"{kind} {training} {seed}", done, began, together)
+            if any(one.job is not None for one in runs):
+                print("the slice is over", flush=True)
+                return
+
+
+def _kinds(only: list[str]) -> dict[tuple[str, str], list[str]]:
+    """Experiments by oracle and training, in the plan's order."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in plan():
+        if not only or any(name.startswith(start) for start in only):
+            found.setdefault((name.split("-")[0], name.split("-")[-1]), []).append(name)
+    return found
+
+
+def _trainings(out: Path, names: list[str]) -> int:
+    runs = [run for name in names if (out / name / "experiment.json").exists() for run in read_runs(out / name)]
+    return sum(len(run.accuracies) for run in runs)
 
 
 def _clock(minutes: float) -> Callable[[], bool]:
@@ -131,67 +153,78 @@ def _note(out: Path, name: str, trainings: int, began: float, together: int) -> 
 # -- the audit ----------------------------------------------------------------------------------------------------
 
 
+PARTS = {"ours": ", loss=elr", "plain": "", "in sample": ""}
+
+
 def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
-    """Every set of labels with every seed, as far as the slice allows; a line each in audit.jsonl."""
+    """Every set of labels with every seed, as far as the slice allows; a line for each score in audit.jsonl."""
     from ncalr.learn import TorchLearner
 
     enough, dataset = _clock(minutes), load("cifar10", data)
     labels = read_labels(data / FILE, dataset)
     out.mkdir(parents=True, exist_ok=True)
-
-    def learner(more: str) -> Learner:
-        return TorchLearner("resnet18", AUDIT.format(more), together=together, progress=False)
-
-    for name, seed, part in audit_parts(out):
+    for (seed, loss), wanted in audit_parts(out).items():
         if enough():
             print("the slice is over", flush=True)
             return
         began = time.perf_counter()
-        scores = audit_scores(part, learner, dataset, labels[name], seed)
-        for score, doubt in scores.items():
-            line = {"labels": name, "seed": seed, "part": part, "score": score, **found(doubt, labels[name], dataset)}
-            _append(out / "audit.jsonl", line)
-            print(f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True)
-        _append(out / "audit.jsonl", {"labels": name, "seed": seed, "part": part, "done": True})
-        _note(out, f"audit {name} {seed} {part}", FOLDS if part != "in sample" else 1, began, together)
+        learner = TorchLearner("resnet18", AUDIT.format(loss), together=together, progress=False)
+        jobs = [audit_jobs(part, dataset, labels[name], seed) for name, part in wanted]
+        models = iter(learner.fit_all([job for some in jobs for job in some]))
+        for (name, part), some in zip(wanted, jobs, strict=True):
+            scores = audit_scores(part, [next(models) for _ in some], dataset, labels[name], seed)
+            here = {"labels": name, "seed": seed, "part": part}
+            if "probs" in scores:  # for cleanlab, where it is installed
+                probs = scores.pop("probs").astype(np.float32)
+                np.savez_compressed(out / f"probs-{name}-{seed}.npz", probs=probs, labels=labels[name])
+            for score, doubt in scores.items():
+                line = here | {"score": score, **found(doubt, labels[name], dataset)}
+                _append(out / "audit.jsonl", line)
+                print(
+                    f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True
+                )
+            _append(out / "audit.jsonl", here | {"done": True})
+        _note(out, f"audit {seed}{loss}", sum(map(len, jobs)), began, together)
 
 
-PARTS = ("ours", "plain", "in sample")
-
-
-def audit_parts(out: Path) -> Iterator[tuple[str, int, str]]:
-    """What of the audit is not done yet."""
+def audit_parts(out: Path) -> dict[tuple[int, str], list[tuple[str, str]]]:
+    """What of the audit is not done yet, (labels, part) by (seed, loss): what one learner trains side by side."""
     done = {(line["labels"], line["seed"], line["part"]) for line in _lines(out / "audit.jsonl") if line.get("done")}
+    wanted: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for seed in range(SEEDS):
-        for name in AUDITED:
-            for part in PARTS:
+        for part, loss in PARTS.items():
+            for name in AUDITED:
                 if (name, seed, part) not in done:
-                    yield name, seed, part
+                    wanted.setdefault((seed, loss), []).append((name, part))
+    return wanted
 
 
-def audit_scores(
-    part: str, learner: Callable[[str], Learner], dataset: Dataset, labels: Any, seed: int
-) -> dict[str, Any]:
+def audit_jobs(part: str, dataset: Dataset, labels: Any, seed: int) -> list[Job]:
+    """The trainings of a part of the audit."""
+    pool, classes = dataset.pool, len(dataset.classes)
+    if part == "in sample":
+        return [Job(pool, pool.ids, labels, classes, seed=seed, needs=frozenset({"labelled_log"}), watch=[])]
+    return crossfit_jobs(pool, pool.ids, labels, classes, folds=FOLDS, seed=seed)
+
+
+def audit_scores(part: str, models: list[Model], dataset: Dataset, labels: Any, seed: int) -> dict[str, Any]:
     """Doubts (n,) about all labels, higher = more doubtful, by name.
 
     ours        cross-fitted with the noise-tolerant loss: the audit, each of its signs, and the rivals' formulas on the
                 same probabilities, to tell what is due to the training
     plain       cross-fitted with cross-entropy, as most people would: confident learning's scores on the out-of-sample
-                probabilities of the last checkpoint, by formula, and by cleanlab where it is installed
+                probabilities of the last checkpoint, by formula; and these probabilities themselves (n, c)
     in sample   one network on all labels with cross-entropy: AUM (Pleiss et al. 2020) over all checks, the loss at the
                 end, and the mean loss before the terminal phase
     """
-    ids, classes = dataset.pool.ids, len(dataset.classes)
     if part == "in sample":
-        job = Job(dataset.pool, ids, labels, classes, seed=seed, needs=frozenset({"labelled_log"}), watch=[])
-        return in_sample(learner("").fit(job), labels)
-    fitted = crossfit(
-        learner(", loss=elr" if part == "ours" else ""), dataset.pool, ids, labels, classes, folds=FOLDS, seed=seed
-    )
+        return in_sample(models[0], labels)
+    classes = len(dataset.classes)
+    fitted = gather(models, dataset.pool.ids, labels, classes, folds=FOLDS, seed=seed)
     probs = np.exp(fitted.log[-1].astype(np.float64))
     probs /= probs.sum(axis=1, keepdims=True)
     if part == "plain":
-        return {**confident(probs, labels), **cleanlab_scores(probs, labels)}
+        return {**confident(probs, labels), "probs": probs}
     judged = audit(fitted.features, fitted.logits, labels, fitted.log, classes=classes, folds=fitted.folds, draws=20)
     signs = {f"ours, {name} alone": sign for name, sign in judged.signs.items()}
     wrong = {} if judged.share is None else {"ours, chance of being wrong": judged.share.wrong}
@@ -208,17 +241,21 @@ def confident(probs: Any, labels: Any) -> dict[str, Any]:
     return {"self-confidence": 1 - own, "normalised margin": (1 - own + others.max(axis=1)) / 2}
 
 
-def cleanlab_scores(probs: Any, labels: Any) -> dict[str, Any]:
-    """The same by cleanlab itself, with its adjustment by class thresholds; nothing where it is not installed."""
-    try:
-        from cleanlab.rank import get_label_quality_scores
-    except ImportError:
-        return {}
-    adjusted = get_label_quality_scores(labels, probs, method="normalized_margin", adjust_pred_probs=True)
-    return {
-        "cleanlab, self-confidence": -get_label_quality_scores(labels, probs),
-        "cleanlab, normalised margin, adjusted": -adjusted,
-    }
+def cleanlab(data: Path, out: Path) -> None:
+    """cleanlab's own scores on the probabilities that the audit left in `out`, as further lines of audit.jsonl."""
+    from cleanlab.rank import get_label_quality_scores
+
+    dataset = load("cifar10", data)
+    for path in sorted(out.glob("probs-*.npz")):
+        _, name, seed = path.stem.split("-")
+        with np.load(path) as arrays:
+            probs, labels = arrays["probs"].astype(np.float64), arrays["labels"]
+        for method in ("self_confidence", "normalized_margin"):
+            adjusted = method == "normalized_margin"
+            quality = get_label_quality_scores(labels, probs, method=method, adjust_pred_probs=adjusted)
+            score = f"cleanlab, {method.replace('_', ' ')}{', adjusted' if adjusted else ''}"
+            here = {"labels": name, "seed": int(seed), "part": "plain", "score": score}
+            _append(out / "audit.jsonl", here | found(-quality, labels, dataset))
 
 
 def in_sample(model: Any, labels: Any) -> dict[str, Any]:
@@ -278,8 +315,8 @@ def status(out: Path) -> None:
         wanted = len(experiment.strategies) * experiment.seeds * len(experiment.budgets)
         runs = read_runs(out / name) if (out / name / "experiment.json").exists() else []
         print(f"{name:<24}{sum(len(one.accuracies) for one in runs):>6} of {wanted} trainings")
-    print(f"{'audit':<24}{SEEDS * len(AUDITED) * len(PARTS) - len([*audit_parts(out)]):>6} of "
-          f"{SEEDS * len(AUDITED) * len(PARTS)} parts")  # fmt: skip
+    whole, missing = SEEDS * len(AUDITED) * len(PARTS), sum(map(len, audit_parts(out).values()))
+    print(f"{'audit':<24}{whole - missing:>6} of {whole} parts")
     if (out / "audit.jsonl").exists():
         print(table(out))
 
@@ -313,17 +350,20 @@ def _append(path: Path, line: dict[str, Any]) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "audit", "status", "keep"])
+    parser.add_argument("what", choices=["run", "audit", "cleanlab", "status", "keep"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "noise")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--together", type=int, default=6)
-    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[], help="experiments whose names begin so")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="the first so many of them")
     arguments = parser.parse_args()
     if arguments.what == "run":
-        run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only)
+        run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only, arguments.seeds)
     elif arguments.what == "audit":
         audit_all(arguments.data, arguments.out, arguments.minutes, arguments.together)
+    elif arguments.what == "cleanlab":
+        cleanlab(arguments.data, arguments.out)
     elif arguments.what == "keep":
         keep(arguments.out)
     else:

@@ -7,6 +7,7 @@ them by heart (`strong(loss=elr)`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from ncalr.data.pool import Pool
 from ncalr.data.splits import drawn
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
-from ncalr.learn.learner import Job, Learner
+from ncalr.learn.learner import Job, Learner, Model
 
 NEEDS = frozenset({"features", "sampled_probs"})
 _LEAST = 1e-12
@@ -37,9 +38,14 @@ def crossfit(
     learner: Learner, pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0
 ) -> CrossFit:
     """Train `folds` networks, side by side where the learner can, and let each look at the items it was not shown."""
+    jobs = crossfit_jobs(pool, ids, labels, classes, folds=folds, seed=seed)
+    return gather(learner.fit_all(jobs), ids, labels, classes, folds=folds, seed=seed)
+
+
+def crossfit_jobs(pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0) -> list[Job]:
+    """The trainings of a cross-fit, for a learner that has others to do beside them."""
     ids, labels = np.asarray(ids), np.asarray(labels)
-    fold = cut(labels, folds, seed, ids)
-    jobs = []
+    fold, jobs = cut(labels, folds, seed, ids), []
     for number in range(folds):
         here = fold == number
         if len(np.unique(labels[~here])) < 2:
@@ -47,14 +53,20 @@ def crossfit(
         jobs.append(
             Job(pool, ids[~here], labels[~here], classes, seed=seed, round=number, needs=NEEDS, watch=ids[here])
         )
+    return jobs
+
+
+def gather(models: Sequence[Model], ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0) -> CrossFit:
+    """What the models of `crossfit_jobs` say, item by item."""
+    fold = cut(np.asarray(labels), folds, seed, np.asarray(ids))
     features: Any = None
     log: Any = None
-    for number, model in enumerate(learner.fit_all(jobs)):
+    for number, model in enumerate(models):
         here, evidence = fold == number, model.evidence()
         seen, probs = to_numpy(evidence["features"]), to_numpy(evidence["sampled_probs"])
         if features is None:
-            features = np.empty((len(ids), seen.shape[1]), np.float32)
-            log = np.empty((len(probs), len(ids), classes), np.float32)
+            features = np.empty((len(fold), seen.shape[1]), np.float32)
+            log = np.empty((len(probs), len(fold), classes), np.float32)
         features[here] = seen
         log[:, here] = np.log(np.maximum(probs[: len(log)], _LEAST))
     mean = np.log(np.maximum(np.exp(log.astype(np.float64)).mean(axis=0), _LEAST))

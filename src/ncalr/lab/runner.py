@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
@@ -42,6 +43,17 @@ class Run:
         return [(spent(line), line["accuracy"]) for line in self.lines if "accuracy" in line]
 
 
+@dataclass(frozen=True)
+class Part:
+    """One of several experiments that are conducted together."""
+
+    experiment: Experiment
+    settings: Callable[[int], Setting]
+    """What a seed works on."""
+    classes: int
+    out: Path
+
+
 def conduct(
     experiment: Experiment,
     learner: Learner,
@@ -50,46 +62,56 @@ def conduct(
     out: Path | str,
     watcher: Watcher | None = None,
     enough: Callable[[], bool] | None = None,
+    seeds: Collection[int] | None = None,
 ) -> list[Run]:
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
 
     `enough` is asked before each batch of trainings; when it says so the runner leaves, and can be started again.
+    With `seeds`, the runs of these alone: the others may be conducted elsewhere at the same time.
     """
-    out = Path(out)
-    claim(out, experiment.as_dict())
+    return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds)
+
+
+def conduct_together(
+    parts: Sequence[Part],
+    learner: Learner,
+    watcher: Watcher | None = None,
+    enough: Callable[[], bool] | None = None,
+    seeds: Collection[int] | None = None,
+) -> list[Run]:
+    """Several experiments with one learner: their trainings run side by side, equal first ones are made once."""
     with ExitStack() as locks:
-        runs = [
-            _open(experiment, strategy, seed, out, settings, classes, locks) for strategy, seed in pairs(experiment)
-        ]
-        first_needs = needs_of(*experiment.strategies)
-        shared: dict[int, Model] = {}
-        waiting = deque(sorted((run for run in runs if run.job is not None), key=_order))
+        runs = [run for part in parts for run in _open_all(part, seeds, locks)]
+        first_needs = needs_of(*(strategy for part in parts for strategy in part.experiment.strategies))
         for run in runs:
             _tell(watcher, run)
         together = max(int(getattr(learner, "together", 1)), 1)
+        waiting = [run for run in runs if run.job is not None]
+        shared: dict[Any, Model] = {}
         while waiting and not (enough and enough()):
-            batch: list[Run] = []
+            waiting.sort(key=_order)
+            front = sum(_order(run) == _order(waiting[0]) for run in waiting)
+            batch: dict[int, Any] = {}
             jobs: dict[Any, Job] = {}
-            while waiting and len(jobs) < together:
-                run = waiting.popleft()
+            for at, run in enumerate(waiting):
+                if len(jobs) >= (2 * together - 1 if at < front else together):  # a front is not cut for a few more
+                    break
                 job = run.job
                 assert job is not None  # noqa: S101 (only runs with a job wait)
-                batch.append(run)
-                key = run.seed if job.round == 1 else (run.strategy, run.seed)
+                key = batch[at] = _same(run, job)
                 if key not in shared:
-                    jobs[key] = replace(job, needs=job.needs | first_needs) if job.round == 1 else job
-            models = dict(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
-            shared.update({key: model for key, model in models.items() if isinstance(key, int)})
-            for run in batch:
-                assert run.job is not None  # noqa: S101
-                first = run.job.round == 1
-                _advance(run, shared[run.seed] if first else models[(run.strategy, run.seed)])
-                _tell(watcher, run)
-                if run.job is not None:
-                    waiting.append(run)
-            waiting = deque(sorted(waiting, key=_order))
-            still = {run.seed for run in waiting if run.job is not None and run.job.round == 1}
-            shared = {seed: model for seed, model in shared.items() if seed in still}
+                    before = jobs.get(key, job)
+                    jobs[key] = replace(
+                        before, needs=before.needs | job.needs | (first_needs if job.round == 1 else set())
+                    )
+            jobs = dict(sorted(jobs.items(), key=lambda entry: -len(entry[1].ids)))  # the longest training begins first
+            shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
+            for at, key in batch.items():
+                _advance(waiting[at], shared[key])
+                _tell(watcher, waiting[at])
+            waiting = [run for run in waiting if run.job is not None]
+            still = {_same(run, run.job) for run in waiting if run.job is not None and run.job.round == 1}
+            shared = {key: model for key, model in shared.items() if key in still}
     return runs
 
 
@@ -127,34 +149,41 @@ def slug(strategy: str, seed: int) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', strategy).strip('-')}-{seed}"
 
 
-def _open(
-    experiment: Experiment,
-    strategy: str,
-    seed: int,
-    out: Path,
-    settings: Callable[[int], Setting],
-    classes: int,
-    locks: ExitStack,
-) -> Run:
+def _open_all(part: Part, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:
+    claim(part.out, part.experiment.as_dict())
+    wanted = [pair for pair in pairs(part.experiment) if seeds is None or pair[1] in seeds]
+    return [_open(part, strategy, seed, locks) for strategy, seed in wanted]
+
+
+def _open(part: Part, strategy: str, seed: int, locks: ExitStack) -> Run:
+    experiment = part.experiment
     plan = Plan(
         strategy,
         experiment.budgets,
         seed,
-        classes,
+        part.classes,
         experiment.control,
         keep=experiment.keep,
         answers=experiment.answers,
     )
-    journal = Journal(out / "runs" / slug(strategy, seed))
+    journal = Journal(part.out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())
     run = Run(strategy, seed, journal, journal.lines())
     if replay(run.lines).ended:
         return run
-    run.training = rounds(plan, settings(seed), journal)
+    run.training = rounds(plan, part.settings(seed), journal)
     run.job = next(run.training)
     run.lines = journal.lines()
     return run
+
+
+def _same(run: Run, job: Job) -> Any:
+    """Equal for trainings that come to the same model: a first one on the same labels; any other is a run's own."""
+    if job.round != 1:
+        return str(run.journal.path)
+    soft = None if job.soft is None else np.asarray(job.soft).tobytes()
+    return (run.seed, np.asarray(job.ids).tobytes(), np.asarray(job.labels).tobytes(), soft)
 
 
 def _advance(run: Run, model: Model) -> None:
