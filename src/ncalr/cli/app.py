@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import doctor, query, strategies
+from ncalr.cli import doctor, pool, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("resume")(experiments.resume)
 app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
 app.command("doctor")(doctor.run)
+app.add_typer(pool.app, name="pool")
 
 
 def _version(wanted: bool) -> None:

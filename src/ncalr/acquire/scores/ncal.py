@@ -44,7 +44,7 @@ def fuse(
     if fusion == "rank":
         scaled = [backend.asarray(rankdata(backend.numpy(part)) / len(part)) for part in parts.values()]
     elif fusion in ("zscore", "winsor"):
-        scaled = [zscore(part, backend, moments and moments[name]) for name, part in parts.items()]
+        scaled = [zscore(part, backend, moments[name] if moments else None) for name, part in parts.items()]
         if fusion == "winsor":
             scaled = [backend.xp.clip(part, -WINSOR_LIMIT, WINSOR_LIMIT) for part in scaled]
     else:
