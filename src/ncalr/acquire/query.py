@@ -92,12 +92,16 @@ def query(
 
 
 def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int]) -> Picks:
-    """Score, select, and turn positions into ids: the one place where that happens."""
+    """Score, select, and turn positions into ids."""
     if not plan.strategy.rowwise or plan.select.needs:
         held = {name: a if name == "statistics" else evidence.backend.hold(a) for name, a in evidence.given.items()}
         evidence = evidence.changed(**held)
+    return picks_of(plan, evidence, score(plan, evidence), k, ids, seed)
+
+
+def picks_of(plan: Plan, evidence: Evidence, scored: Scored, k: int, ids: Any, seed: int | Sequence[int]) -> Picks:
+    """Select among scored items."""
     lottery = Lottery(seed, ids)
-    scored = score(plan, evidence)
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
     values = {name: _at(evidence, part, chosen) for name, part in scored.parts.items()}
     scores = chosen.values if chosen.values is not None else _at(evidence, scored.scores, chosen)
@@ -113,11 +117,11 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     seen = evidence.only(strategy.needs | strategy.wants)
     parts: Mapping[str, Any]
     if strategy.rowwise:
-        pieces = [_parts(plan, chunk) for _, chunk in seen.chunks()]
+        pieces = [parts_of(plan, chunk) for _, chunk in seen.chunks()]
         join = evidence.backend.xp.concatenate
         parts = {name: join([piece[name] for piece in pieces]) for name in pieces[0]}
     else:
-        parts = _parts(plan, seen)
+        parts = parts_of(plan, seen)
     for name, part in parts.items():
         _check_scores(plan, evidence, name, part)
     if strategy.fuse is None:
@@ -125,7 +129,8 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
 
 
-def _parts(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
+def parts_of(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
+    """The parts of the score by name; one that has a single part is called after its strategy."""
     assert plan.strategy.score is not None  # noqa: S101 (score() returned before)
     result = call(plan.strategy.score, evidence, options=plan.options)
     return result if isinstance(result, Mapping) else {plan.strategy.name: result}

@@ -33,6 +33,8 @@ Rows = tuple[int, int]
 class Column:
     """One array of a pool on disk; see the module's text."""
 
+    on_disk = True
+
     def __init__(self, folder: Path, name: str, manifest: Manifest) -> None:
         self.folder, self.name, self.kind = folder, name, manifest.columns[name]
         self.files: list[File] = [shard.files[name] for shard in manifest.shards]

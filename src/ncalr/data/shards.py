@@ -41,6 +41,7 @@ Block = Mapping[str, Any]
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 _SHARD_BYTES = 128 << 20
 _BLOCK_BYTES = 1 << 20
+_BLOCK_ROWS = 16384  # narrow columns are read beside wide ones, a few thousand rows at a time
 
 
 class ShardedPool:
@@ -349,7 +350,7 @@ def _save(path: Path, array: Array) -> File:
     """Write one file, whole or not at all, also after a power cut."""
     width = max(array.dtype.itemsize * prod(array.shape[1:]), 1)
     block = 64  # a power of two of rows: every block begins at a multiple of 64 bytes
-    while block * width * 2 <= _BLOCK_BYTES:
+    while block < _BLOCK_ROWS and block * width * 2 <= _BLOCK_BYTES:
         block *= 2
     part = path.with_name(path.name + ".part")
     try:

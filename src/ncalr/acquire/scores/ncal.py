@@ -56,6 +56,11 @@ def fuse(
     return total
 
 
+def by_moments(*, fusion: str = "zscore") -> bool:
+    """Ranks need every value of the pool; z-scores need its moments, and never fall where a part rises."""
+    return fusion != "rank"
+
+
 def zscore(part: Array, backend: Backend, moments: Moments | None = None) -> Array:
     """Less the mean, over the population standard deviation, in float64; 0 where all are equal."""
     values = backend.asarray(part, "float64")
@@ -78,6 +83,7 @@ def zscore(part: Array, backend: Backend, moments: Moments | None = None) -> Arr
     "ncal",
     needs={"features", "predictions", "flips", "statistics"},
     fuse=fuse,
+    by_moments=by_moments,
     rowwise=True,
     spots={"features"},
     cites="Goel et al. 2025",

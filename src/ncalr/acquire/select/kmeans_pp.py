@@ -49,7 +49,7 @@ def kmeans_pp(
 def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Selection:
     """k picks and the squared distance of each at the moment it was picked."""
     backend, n = space.backend, space.evidence.n
-    own = np.concatenate([backend.numpy(spaces.check_range(backend, space.take(rows).own)) for rows in _chunks(space)])
+    own = np.concatenate([backend.numpy(spaces.check_range(backend, own)) for _, own in space.sweep()])
     start = int(np.argmin(lottery.keys()))
     if first == "largest":
         level = np.flatnonzero(own == own.max())
@@ -101,11 +101,5 @@ def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None
 def _refresh(space: Space, weight: Any, centres: Points) -> None:
     """Bring every weight up to date with these centres, in place."""
     xp = space.backend.xp
-    for rows in _chunks(space):
-        nearest = space.nearest(space.take(rows), centres)
+    for rows, nearest in space.sweep(centres):
         weight[rows] = xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))
-
-
-def _chunks(space: Space) -> list[slice]:
-    n, size = space.evidence.n, 16384
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
