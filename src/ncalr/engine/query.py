@@ -120,7 +120,7 @@ class _Query:
         self.engine, self.candidates, self.progress = engine, candidates, progress
         columns = {name: as_evidence(name, store[name]) for name in _evidence_columns(store)}
         self.arrays = door.as_arrays({**columns, **labelled})
-        self.n = len(store)
+        self.n, self.k, self.classes = len(store), 0, 0
         door.check_needs(plan, self.arrays)
         door.check_labelled(self.arrays, plan.needs)
         self.used = door.used(plan, self.arrays)
@@ -323,7 +323,6 @@ class _Query:
         read = tuple(name for name in guesses if name in self.used)
         if told or not read:
             return found
-        self.classes = 0
         work = replace(self._work("random", {}), columns=read, given={})
         spans = list(self._map(work, "span"))
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)

@@ -51,10 +51,11 @@ class Tally:
         if not len(self.bars):
             self.bars = np.full(self.groups, -np.inf)
 
-    def add(self, value: Array, group: Array | None, keys: Any, position: Array, parts: list[Array]) -> None:
+    def add(self, value: Array, group: Array | None, keys: Any, position: Any, parts: list[Array]) -> None:
         """Look at some items: those that may count are kept. `keys(rows)` gives lottery keys where they are needed."""
         self.count += len(value)
         if not self.ok:
+            self.let_go()
             return
         above = value >= (self.bars[0] if group is None else self.bars[group])
         rows = np.flatnonzero(above)
@@ -99,6 +100,7 @@ class Tally:
         sizes = np.bincount(self.group, minlength=self.groups)
         full = np.flatnonzero(sizes >= self.k)
         last = np.cumsum(sizes)[full] - 1
+        self.bars = self.bars.copy()  # what came from another process may not be written to
         self.bars[full] = np.maximum(self.bars[full], self.value[last])
         self.settled = len(self.value)
         if self.groups > 1 and len(self.value) > MOST:
@@ -118,9 +120,7 @@ class Tally:
         self.group, self.value, self.key = self.group[rows], self.value[rows], self.key[rows]
         self.position, self.parts = self.position[rows], self.parts[rows]
 
-    def _before_the_last(
-        self, rows: Array, key: Array, value: Array, group: Array | None
-    ) -> tuple[Array, Array]:
+    def _before_the_last(self, rows: Array, key: Array, value: Array, group: Array | None) -> tuple[Array, Array]:
         """Without the items that tie with the k-th of a single full group and come after it in the lottery."""
         if group is not None or self.settled < self.k or self.value[self.k - 1] != self.bars[0]:
             return rows, key

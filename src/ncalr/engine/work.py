@@ -32,13 +32,28 @@ UNIT_ROWS = 1 << 18
 CHUNK_BYTES = 8 << 20
 
 
+class Run:
+    """Consecutive whole numbers, of which some are asked for."""
+
+    dtype = np.dtype(np.int64)
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, rows: Any) -> Any:
+        return np.arange(self.start, self.stop)[rows] if isinstance(rows, slice) else rows + self.start
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Some items with their evidence: the open ones, without those that are excluded."""
 
     evidence: Evidence
-    positions: Array
-    ids: Array
+    positions: Any  # an array, or a `Run` of consecutive ones
+    ids: Any
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ class Work:
         """Which of the excluded ids are among these rows."""
         found: list[Array] = []
         for rows, block in stream(self._named(IDS), self._cut(unit)):
-            ids = self._ids(rows, block)
+            ids = self._ids(rows, block)[:]
             found.append(ids[np.isin(ids, self.exclude)])
         return np.concatenate(found)
 
@@ -117,12 +132,12 @@ class Work:
             tally.names, tally.kind = tuple(parts), columns[0].dtype.str
             value, group = columns[0], None
             if grouped:
-                for name, part in parts.items():
-                    tally.moments[name] = tally.moments.get(name, Moments()) + Moments.of(part)
                 group = small_whole(columns[1]) if len(columns) == 2 else None
-                if group is None:
-                    tally.ok = False
-                    tally.let_go()
+                tally.ok &= group is not None
+                for name, part in parts.items():
+                    counted = group is not None and part is columns[1]
+                    more = Moments.of_counts(np.bincount(group)) if counted else Moments.of(part)
+                    tally.moments[name] = tally.moments.get(name, Moments()) + more
             elif fused:
                 value = self.fuse(parts)
             tally.add(value, group, Lottery(self.seed, chunk.ids).keys, chunk.positions, columns)
@@ -143,10 +158,10 @@ class Work:
         backend = choose(self.device)
         for rows, block in stream(self._named(*names), self._cut(unit)):
             ids = self._ids(rows, block)
-            positions = np.arange(*rows)
+            positions: Any = Run(*rows)
             given = {name: np.moveaxis(block[name], 0, POOL_AXIS[name]) for name in self.columns}
             if self.exclude is not None:
-                kept = np.flatnonzero(~np.isin(ids, self.exclude))
+                kept = np.flatnonzero(~np.isin(ids[:], self.exclude))
                 positions, ids = positions[kept], ids[kept]
                 given = {name: np.take(array, kept, POOL_AXIS[name]) for name, array in given.items()}
             evidence = Evidence({**self.given, **given}, backend, len(ids), self.classes, shared=self.shared)
@@ -164,7 +179,7 @@ class Work:
             if len(bad):
                 raise NotFinite(
                     f"strategy {strategy.name!r} gave {len(bad)} scores ({name}) that are not finite among the items "
-                    f"{chunk.positions[0]}..{chunk.positions[-1]} of the pool, the first for item "
+                    f"{chunk.positions[:][0]}..{chunk.positions[:][-1]} of the pool, the first for item "
                     f"{chunk.positions[bad[0]]}; features beyond 1e18 overflow float32: scale them"
                 )
         return parts
@@ -192,8 +207,8 @@ class Work:
     def _named(self, *names: str) -> dict[str, Any]:
         return {name: self.pool[name] for name in names if name in self.pool.columns}
 
-    def _ids(self, rows: Rows, block: Mapping[str, Array]) -> Array:
-        return block[IDS] if IDS in block else np.arange(*rows)
+    def _ids(self, rows: Rows, block: Mapping[str, Array]) -> Any:
+        return block[IDS] if IDS in block else Run(*rows)
 
     def _cut(self, unit: Rows) -> list[Rows]:
         """Ranges of a few megabytes, on the edges of the blocks that have checksums."""

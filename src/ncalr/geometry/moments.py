@@ -48,6 +48,13 @@ class Moments:
             squares += (own + (across << 28) + (upper << 54)) << 2 * (e - 1)
         return cls(len(values), total, squares)
 
+    @classmethod
+    def of_counts(cls, counts: Any) -> Moments:
+        """The moments of whole numbers 0, 1, 2, ... of which there are so many each."""
+        pairs = list(enumerate(np.asarray(counts).tolist()))
+        total, squares = sum(value * count for value, count in pairs), sum(value**2 * count for value, count in pairs)
+        return cls(sum(count for _, count in pairs), total << _UNIT, squares << 2 * _UNIT)
+
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
 

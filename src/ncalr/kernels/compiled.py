@@ -512,18 +512,16 @@ def exact_sums(values, table):
         else:
             e = np.int64(1)  # numbers below the normal ones have the exponent of the smallest of those
         low, high = m & part, m >> 27
-        if word < 0:
-            table[e, 0] -= low
-            table[e, 1] -= high
-        else:
-            table[e, 0] += low
-            table[e, 1] += high
-        square = low * low
-        table[e, 2] += square & part
-        table[e, 3] += square >> 27
-        square = low * high
-        table[e, 4] += square & part
-        table[e, 5] += square >> 27
+        sign = np.int64(1) | (word >> 63)
+        table[e, 1] += sign * high
+        if low:  # what came from float32 has no more than 24 bits
+            table[e, 0] += sign * low
+            square = low * low
+            table[e, 2] += square & part
+            table[e, 3] += square >> 27
+            square = low * high
+            table[e, 4] += square & part
+            table[e, 5] += square >> 27
         square = high * high
         table[e, 6] += square & part
         table[e, 7] += square >> 27
