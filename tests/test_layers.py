@@ -17,6 +17,7 @@ ROOMS = [
     "acquire",
     "data",
     "oracles",
+    "engine",
     "learn",
     "loop",
     "lab",

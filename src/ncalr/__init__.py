@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ncalr.acquire import Strategy, selector, strategies, strategy
     from ncalr.acquire.query import query
     from ncalr.dynamics import Recorder
+    from ncalr.engine.query import query_pool
     from ncalr.geometry import ClassStatistics
     from ncalr.loop.whole import run
     from ncalr.types import Picks
@@ -28,6 +29,7 @@ _HOME = {
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
     "query": "ncalr.acquire.query",
+    "query_pool": "ncalr.engine.query",
     "run": "ncalr.loop.whole",
     "selector": "ncalr.acquire",
     "strategies": "ncalr.acquire",
@@ -41,6 +43,7 @@ __all__ = [
     "Strategy",
     "__version__",
     "query",
+    "query_pool",
     "run",
     "selector",
     "strategies",

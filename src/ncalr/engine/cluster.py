@@ -6,8 +6,8 @@
 
 Every worker reads the pool itself, so the folder must be there under the same path on every machine (a network file
 system, or a copy). No more tasks are under way than twice the workers (back-pressure: results cannot pile up faster
-than they are merged). A worker that dies is replaced by Ray and its task run again, up to `RETRIES` times; an actor that
-dies is made again from its share. Tasks change nothing and their results add exactly, so the answer stays the same.
+than they are merged). A worker that dies is replaced by Ray and its task run again, up to `RETRIES` times; an actor
+that dies is made again from its share. Tasks change nothing and their results add exactly: the answer is the same.
 
 A cluster of its own has a loopback address (127.0.0.2: Ray rewrites 127.0.0.1 to the machine's own), no dashboard, and
 a random token that only this process and its workers know; Ray opens its ports on every interface, and whoever reaches

@@ -94,7 +94,7 @@ def use_threads(count: int) -> None:
 
 
 def _start(task: Task, share: int) -> None:
-    global _TASK  # noqa: PLW0603 (a worker process is started for one task)
+    global _TASK
     _TASK = task
     use_threads(share)
 

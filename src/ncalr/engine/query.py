@@ -6,12 +6,12 @@
 Columns of the pool that are named as evidence take the place of the arrays. The ids, their order and their scores are
 those that `ncalr.query` gives for the same arrays in memory, for any number of shards and workers:
 
-| strategies                                            | how                                          | memory            |
-|-------------------------------------------------------|----------------------------------------------|-------------------|
-| ncal, cmap, ff, margin, entropy, bald, sisom, random… | one pass, a bounded list of candidates       | does not grow     |
-| other fusions and selectors over scores               | one pass, the scores are kept                | 4–16 bytes an item|
-| coreset, cdal, badge, the herdings                    | scores and distances kept, rows read as asked | 20–30 bytes an item|
-| typiclust, cluster_margin                             | on `candidates` items; the notes say so      | those items       |
+| strategies                                         | how                                           | memory        |
+|----------------------------------------------------|-----------------------------------------------|---------------|
+| ncal, cmap, ff, margin, entropy, bald, sisom, ...  | one pass, a bounded list of candidates        | does not grow |
+| other fusions (rank) and selectors over scores     | one pass, the scores are kept                 | 8-24 B each   |
+| coreset, cdal, badge, probcover, the herdings      | distances are kept, rows are read when needed | 20-32 B each  |
+| typiclust, cluster_margin                          | on `candidates` items; the notes say so       | those items   |
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire import door
-from ncalr.acquire.evidence import POOL_AXIS, Evidence
+from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, score
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.select.spaces import Points, Space, chunks
@@ -90,10 +91,7 @@ def query_pool(
     if candidates < k:
         raise BadInput(f"candidates must be at least k = {k}, got {candidates}")
     plan = resolve(strategy, options)
-    if isinstance(engine, str):
-        held = closing(open_engine(engine, workers, address))
-    else:
-        held = nullcontext(engine)  # type: ignore[assignment]
+    held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
     with held as ready:
         asked = _Query(plan, k, store, labelled, classes, exclude, seed, device, ready, candidates, progress)
         return asked.answer(strategy, options)
@@ -252,7 +250,7 @@ class _Query:
         other.__dict__.update(self.__dict__, plan=resolve(strategy))
         return other
 
-    # -- small things ---------------------------------------------------------------------------------------------------
+    # -- small things -------------------------------------------------------------------------------------------------
 
     def _work(self, strategy: Any, options: dict[str, Any]) -> Work:
         read = tuple(name for name in sorted(self._scored_from()) if name in POOL_AXIS)
@@ -275,7 +273,7 @@ class _Query:
         needs = self.plan.strategy.needs | self.plan.strategy.wants
         if self.plan.strategy.score is None:
             return set()
-        return {part for name in needs for part in door.source_of(name, self.arrays) or ()}
+        return {part for name in needs for part in source_of(name, self.arrays) or ()}
 
     def _map(self, work: Work, task: str, hint: Any = lambda: None) -> Iterator[Any]:
         units = work.units()
@@ -325,7 +323,7 @@ class _Query:
             return found
         work = replace(self._work("random", {}), columns=read, given={})
         spans = list(self._map(work, "span"))
-        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        low, high = int(min(span[0] for span in spans)), int(max(span[1] for span in spans))
         if low < 0:
             raise BadInput(f"{read[0]} must lie in 0..{high} (classes count from 0), got {low}..{high}")
         return max(found, high + 1)
@@ -371,7 +369,7 @@ def _shares(work: Work, rows: Any, n: int, kind: str, workers: int) -> list[Shar
     pieces = chunks(n)
     cuts = np.linspace(0, len(pieces), min(workers, len(pieces)) + 1).astype(int)
     shares = []
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in pairwise(cuts):
         part = [p if isinstance(rows, slice) else rows[p] for p in pieces[first:last]]
         shares.append(Share(work.folder, kind, work.device, part))
     return shares

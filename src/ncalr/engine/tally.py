@@ -14,7 +14,6 @@ instance), or the second part is not a small whole number, a second pass with kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +24,7 @@ from ncalr.geometry.moments import Moments
 
 Array = npt.NDArray[Any]
 GROUPS = 256
+SETTLE = 32768  # candidates that are looked through together
 MOST = 1 << 22  # candidates of all groups together; beyond, two passes hold less
 
 
@@ -69,7 +69,7 @@ class Tally:
         self.position = np.concatenate([self.position, position[rows]])
         columns = np.stack([part[rows].astype(np.float64) for part in parts], axis=1)
         self.parts = np.concatenate([self.parts.reshape(-1, len(parts)), columns])
-        if len(self.value) - self.settled > max(2 * self.k, 32768):
+        if len(self.value) - self.settled > max(2 * self.k, SETTLE):
             self.settle()
 
     def merge(self, other: Tally) -> None:
@@ -87,7 +87,7 @@ class Tally:
         self.key = np.concatenate([self.key, other.key])
         self.position = np.concatenate([self.position, other.position])
         self.parts = np.concatenate([self.parts.reshape(-1, len(self.names)), other.parts.reshape(-1, len(self.names))])
-        if len(self.value) - self.settled > max(self.k, 4096):
+        if len(self.value) - self.settled > max(self.k, SETTLE // 8):
             self.settle()
 
     def settle(self) -> None:

@@ -90,11 +90,11 @@ class Work:
 
     def units(self) -> list[Rows]:
         """The pool in pieces: never across two shards, so that files are read from start to end."""
-        found = []
+        found: list[Rows] = []
         start = 0
         for shard in self.pool.manifest.shards:
-            for first in range(0, shard.rows, self.unit_rows):
-                found.append((start + first, start + min(first + self.unit_rows, shard.rows)))
+            cuts = range(0, shard.rows, self.unit_rows)
+            found += [(start + first, start + min(first + self.unit_rows, shard.rows)) for first in cuts]
             start += shard.rows
         return found
 
@@ -113,11 +113,9 @@ class Work:
 
     def known(self, unit: Rows, _hint: Any = None) -> Array:
         """Which of the excluded ids are among these rows."""
-        found: list[Array] = []
-        for rows, block in stream(self._named(IDS), self._cut(unit)):
-            ids = self._ids(rows, block)[:]
-            found.append(ids[np.isin(ids, self.exclude)])
-        return np.concatenate(found)
+        out = self.exclude if self.exclude is not None else np.zeros(0, np.int64)
+        blocks = stream(self._named(IDS), self._cut(unit))
+        return np.concatenate([block[IDS][np.isin(block[IDS], out)] for _, block in blocks])
 
     def tally(self, unit: Rows, bars: Array | None = None) -> Tally:
         """The candidates of some rows. Values below the bars are known to be too low."""
@@ -135,8 +133,8 @@ class Work:
                 group = small_whole(columns[1]) if len(columns) == 2 else None
                 tally.ok &= group is not None
                 for name, part in parts.items():
-                    counted = group is not None and part is columns[1]
-                    more = Moments.of_counts(np.bincount(group)) if counted else Moments.of(part)
+                    counts = np.bincount(group) if group is not None and part is columns[1] else None
+                    more = Moments.of(part) if counts is None else Moments.of_counts(counts)
                     tally.moments[name] = tally.moments.get(name, Moments()) + more
             elif fused:
                 value = self.fuse(parts)
