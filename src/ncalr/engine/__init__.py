@@ -54,8 +54,13 @@ class Engine(Protocol):
         """Stop the workers."""
 
 
-def open_engine(name: str = "local", workers: int | None = None, address: str | None = None) -> Engine:
-    """An engine by name. `workers` are as many as there are cores if not said; `address` is for Ray."""
+def open_engine(
+    name: str = "local", workers: int | None = None, address: str | None = None, *, gpus: bool = False
+) -> Engine:
+    """An engine by name. `workers` are as many as there are cores if not said.
+
+    For Ray: the `address` of a cluster, and whether a task has a GPU to itself where the cluster has any.
+    """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise BadInput(f"workers must be a whole number of at least 1, got {workers!r}")
     if address is not None and name != "ray":
@@ -71,5 +76,5 @@ def open_engine(name: str = "local", workers: int | None = None, address: str | 
     if name == "ray":
         from ncalr.engine.cluster import RayEngine
 
-        return RayEngine(workers, address)
+        return RayEngine(workers, address, gpus=gpus)
     raise unknown("engine", name, ENGINES)

@@ -34,18 +34,22 @@ _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
 class RayEngine:
     """Runs tasks and actors on Ray; see the module's text."""
 
-    def __init__(self, workers: int | None = None, address: str | None = None, *, retries: int = RETRIES) -> None:
+    def __init__(
+        self, workers: int | None = None, address: str | None = None, *, retries: int = RETRIES, gpus: bool = False
+    ) -> None:
         self.ray, self.retries = _ray(), retries
         self._mine = not self.ray.is_initialized()
         self._before = {name: os.environ.get(name) for name in _TOKEN}
         if self._mine:
             start(self.ray, address, workers)
-        self.workers = workers or max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        found = self.ray.cluster_resources()
+        self.gpus = int(gpus and found.get("GPU", 0) >= 1)
+        self.workers = workers or max(1, int(found.get("GPU" if self.gpus else "CPU", 1)))
 
     def map(self, task: Task, units: Sequence[Any], hint: Hint = lambda: None) -> Iterator[Any]:
         """What the task gives for each unit, as they end."""
         ray = self.ray
-        run = ray.remote(num_cpus=1, max_retries=self.retries)(_run)
+        run = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=self.retries)(_run)
         shipped = ray.put(task)
         waiting = list(units)[::-1]
         under_way: list[Any] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,13 +49,19 @@ def conduct(
     classes: int,
     out: Path | str,
     watcher: Watcher | None = None,
+    seeds: Collection[int] | None = None,
 ) -> list[Run]:
-    """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on."""
+    """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
+
+    With `seeds`, the runs of these alone: the others may be conducted elsewhere at the same time.
+    """
     out = Path(out)
     claim(out, experiment.as_dict())
     with ExitStack() as locks:
         runs = [
-            _open(experiment, strategy, seed, out, settings, classes, locks) for strategy, seed in pairs(experiment)
+            _open(experiment, strategy, seed, out, settings, classes, locks)
+            for strategy, seed in pairs(experiment)
+            if seeds is None or seed in seeds
         ]
         first_needs = needs_of(*experiment.strategies)
         shared: dict[int, Model] = {}
