@@ -90,3 +90,25 @@ def test_images_through_a_network(tmp_path):
 )
 def test_what_cannot_be_meant(tmp_path, words, message):
     assert message in str(pool("create", tmp_path / "pool", *words).exception)
+
+
+def test_query_of_a_pool(tmp_path):
+    import ncalr
+    from ncalr import testing
+    from ncalr.acquire.evidence import POOL_AXIS
+    from ncalr.data.exchange import by_item
+    from ncalr.data.shards import write_shards
+
+    arrays = testing.example_pool()
+    mine = {name: array for name, array in arrays.items() if name in POOL_AXIS}
+    write_shards(tmp_path / "pool", by_item(mine), shard_items=50)
+    words = []
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words += [] if name in mine else [f"--{name.replace('_', '-')}", str(tmp_path / f"{name}.npy")]
+    ask = ["query", "-k", "9", "--pool", str(tmp_path / "pool"), "--workers", "2", *words]
+    done = CliRunner().invoke(app, [*ask, "--out", str(tmp_path / "picks.npy")])
+    assert done.exit_code == 0, done.exception
+    np.testing.assert_array_equal(np.load(tmp_path / "picks.npy"), ncalr.query("ncal", 9, **arrays).ids)
+    done = CliRunner().invoke(app, [*ask, "--features", str(tmp_path / "features.npy")])
+    assert "leave out features" in str(done.exception)

@@ -57,8 +57,10 @@ class Tally:
         if not self.ok:
             self.let_go()
             return
-        above = value >= (self.bars[0] if group is None else self.bars[group])
-        rows = np.flatnonzero(above)
+        rows = self._above(value, group)
+        if len(rows) > 2 * self.k:
+            self._raise_bars(value[rows], np.zeros(len(rows), np.int16) if group is None else group[rows])
+            rows = self._above(value, group)
         if not len(rows):
             return
         key = keys(rows)
@@ -115,6 +117,16 @@ class Tally:
         """The candidates from best to worst, at most k, by their values or by these."""
         values = self.value if values is None else values
         return np.lexsort((self.position, self.key, -values))[: self.k]
+
+    def _above(self, value: Array, group: Array | None) -> Array:
+        return np.flatnonzero(value >= (self.bars[0] if group is None else self.bars[group]))
+
+    def _raise_bars(self, value: Array, group: Array) -> None:
+        """To the k-th value of each group that has more than k here: quicker than to sort them all later."""
+        self.bars = self.bars.copy()
+        for g in np.flatnonzero(np.bincount(group) > self.k).tolist():
+            own = value[group == g]
+            self.bars[g] = max(self.bars[g], np.partition(own, len(own) - self.k)[len(own) - self.k])
 
     def _take(self, rows: Array) -> None:
         self.group, self.value, self.key = self.group[rows], self.value[rows], self.key[rows]
