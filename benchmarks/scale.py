@@ -34,7 +34,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
-D, CLASSES, K, TURNS = 256, 100, 1000, 3
+D, CLASSES, K, TURNS = 256, 100, 1000, int(os.environ.get("TURNS", "3"))
 MILLION = 1 << 20
 
 
@@ -80,7 +80,7 @@ def measure(folder: Path, millions: int) -> list[dict[str, Any]]:
         pool = pools["logits" if strategy == "margin" else "features"]
         for place in ("disk", "cache"):
             plain, found = [], []
-            for _ in range(TURNS if place == "cache" else 2):
+            for _ in range(TURNS):
                 ready(pool, place)
                 plain.append(plain_read(pool))
                 ready(pool, place)

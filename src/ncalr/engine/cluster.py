@@ -141,7 +141,7 @@ class _Place:
 
 
 def _run(task: Task, unit: Any, hint: Any) -> Any:
-    use_threads(1)  # one core a task: Ray counts them
+    use_threads()
     return task(unit, hint)
 
 

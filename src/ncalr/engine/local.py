@@ -28,12 +28,7 @@ class Threads:
 
     def map(self, task: Task, units: Sequence[Any], hint: Hint = lambda: None) -> Iterator[Any]:
         """What the task gives for each unit, as they end."""
-        if self.workers == 1:
-            for unit in units:
-                yield task(unit, hint())
-            return
-        share = max(1, cores() // self.workers)
-        with ThreadPoolExecutor(self.workers, initializer=use_threads, initargs=(share,)) as pool:
+        with ThreadPoolExecutor(self.workers, initializer=use_threads) as pool:
             for _, result in _as_they_end(pool, task, dict(enumerate(units)), hint, self.workers):
                 yield result
 
@@ -46,7 +41,10 @@ class Threads:
 
 
 class Processes:
-    """Worker processes, started anew (no fork); one that is killed is replaced and its work done again."""
+    """Worker processes, started anew (no fork); one that is killed is replaced and its work done again.
+
+    A script that uses them needs Python's `if __name__ == "__main__":` around what it does.
+    """
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
@@ -77,8 +75,7 @@ class Processes:
 
     def _pool(self, task: Task) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        share = max(1, cores() // self.workers)
-        return ProcessPoolExecutor(self.workers, context, _start, (task, share))
+        return ProcessPoolExecutor(self.workers, context, _start, (task,))
 
 
 def cores() -> int:
@@ -86,17 +83,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def use_threads(count: int) -> None:
-    """How many threads the compiled loops called from this thread may use."""
+def use_threads(count: int = 1) -> None:
+    """How many threads the compiled loops called from this thread use: one a worker, as there is one worker a core."""
     import numba
 
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(count)
 
 
-def _start(task: Task, share: int) -> None:
+def _start(task: Task) -> None:
     global _TASK
     _TASK = task
-    use_threads(share)
+    use_threads()
 
 
 def _run(unit: Any, hint: Any) -> Any:

@@ -88,8 +88,6 @@ def query_pool(
         "labelled_enhanced": labelled_enhanced,
         "statistics": statistics,
     }
-    if candidates < k:
-        raise BadInput(f"candidates must be at least k = {k}, got {candidates}")
     plan = resolve(strategy, options)
     held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
     with held as ready:
@@ -129,6 +127,8 @@ class _Query:
             self._make_statistics()
         self.left_out = self._count_excluded()
         self.k = door.check_k(k, self.n - self.left_out, self.left_out)
+        if candidates < self.k:
+            raise BadInput(f"candidates must be at least k = {k}, got {candidates}")
 
     def answer(self, strategy: Any, options: dict[str, Any]) -> Picks:
         """The picks, by whichever way keeps least in memory."""
