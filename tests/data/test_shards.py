@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ncalr.data.columns import Reader, stream
 from ncalr.data.manifest import MANIFEST
 from ncalr.data.pool import Pool
-from ncalr.data.shards import ShardedPool, append_shards, write_shards
+from ncalr.data.shards import ShardedPool, append_shards, checked_ids, write_shards
 from ncalr.data.verify import verify
 from ncalr.errors import BadInput, Damaged, NotFinite
 from ncalr.kernels import checksum
@@ -227,6 +227,14 @@ def test_a_disk_that_is_full_leaves_the_pool_as_it_was(folder, room):
     assert done.stdout.startswith("full"), done.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
     assert verify(folder) == []
+
+
+def test_no_rows_and_ids_of_objects(folder):
+    pool = ShardedPool(folder)
+    assert pool.read(slice(5, 5)).shape == pool.read(np.array([], int)).shape == (0, 2)
+    assert checked_ids(np.array(["a", "bc"], object), 2).tolist() == ["a", "bc"]
+    with pytest.raises(BadInput, match="2 whole numbers or texts"):
+        checked_ids([0.5, 1.0], 2)
 
 
 def test_one_writer_at_a_time(folder):

@@ -6,12 +6,19 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from ncalr.acquire.evidence import Evidence
+from ncalr.acquire.select.spaces import Space
+from ncalr.data.shards import write_shards
 from ncalr.engine import open_engine
+from ncalr.engine.hold import Holder, Share
 from ncalr.engine.local import Processes, Threads, WorkersLost, cores
 from ncalr.errors import MissingExtra
+from ncalr.kernels import choose
 
 
 def square(unit, hint):
@@ -54,7 +61,7 @@ def test_every_unit_once(engine):
 
 def test_hints_are_asked_for_when_a_unit_starts():
     asked = iter(range(100))
-    assert list(Threads(1).map(lambda _, hint: hint, range(3), lambda: next(asked))) == [0, 1, 2]
+    assert sorted(Threads(1).map(lambda _, hint: hint, range(3), lambda: next(asked))) == [0, 1, 2]
 
 
 def test_no_more_under_way_than_the_workers_can_chew():
@@ -95,3 +102,73 @@ def test_ray_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"ncalr\[ray\]"):
         open_engine("ray")
+
+
+def test_what_a_worker_process_does(monkeypatch):
+    """In this process, where it can be watched."""
+    from ncalr.engine import cluster, local
+
+    monkeypatch.setattr(local, "_TASK", None)
+    with ThreadPoolExecutor(1) as thread:  # the number of kernel threads belongs to the thread
+        thread.submit(local._start, square).result()
+        assert thread.submit(local._run, 3, 1).result() == 10
+        assert thread.submit(cluster._run, square, 4, None).result() == 16
+    place = cluster._Place(str, 7)
+    assert (place.ask("upper"), place.process()) == ("7", os.getpid())
+
+
+def test_a_share_that_is_held_sweeps_as_the_pool_does(tmp_path):
+    features = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    write_shards(tmp_path, {"features": features}, shard_items=20)
+    holder = Holder(Share(str(tmp_path), "features", None, [slice(0, 30), np.arange(30, 50)]))
+    space = Space("features", Evidence({"features": features}, choose(None), 50, 0))
+    centres = space.take(np.array([3, 44]))
+    parts = holder.sweep(space.centre, centres)
+    assert [len(part) for part in parts] == [30, 20]
+    np.testing.assert_allclose(np.concatenate(parts), space.swept(slice(None), centres), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate(holder.sweep(space.centre, None)), space.swept(slice(None), None), rtol=1e-6
+    )
+
+
+class FakeRay:
+    """Remembers how it was started."""
+
+    class exceptions:
+        RayError = RuntimeError
+        RayTaskError = KeyError
+
+    def __init__(self):
+        self.asked = {}
+
+    def is_initialized(self):
+        return False
+
+    def init(self, **asked):
+        self.asked = asked
+
+    def cluster_resources(self):
+        return {"CPU": 8.0, "GPU": 2.0}
+
+    def shutdown(self):
+        self.asked = {"ended": True}
+
+
+def test_how_clusters_are_started_and_left(monkeypatch):
+    from ncalr.engine import cluster
+
+    ray = FakeRay()
+    monkeypatch.setattr(cluster, "_ray", lambda: ray)
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    engine = open_engine("ray", gpus=True)
+    assert (engine.workers, engine.gpus) == (2, 1)
+    assert ray.asked["_node_ip_address"] == "127.0.0.2"
+    assert not ray.asked["include_dashboard"]
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+    engine.close()
+    assert ray.asked == {"ended": True}
+    assert "RAY_AUTH_TOKEN" not in os.environ
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    joined = open_engine("ray", address="ray://somewhere:10001")
+    assert (ray.asked["address"], joined.workers, joined.gpus) == ("ray://somewhere:10001", 8, 0)

@@ -343,3 +343,9 @@ def test_work_travels_without_what_it_has_open(folders):
     assert not {"pool", "plan"} & again.__dict__.keys()
     assert resolve("random").strategy.name == again.plan.strategy.name
     assert choose(None).xp is np
+
+
+def test_wide_rows_are_read_in_smaller_chunks(tmp_path):
+    write_shards(tmp_path, {"features": np.ones((3, 64), np.float32)})
+    work = working.Work(str(tmp_path), "coreset", {}, ("features",), {}, 0, 0)
+    assert work._cut((0, 70_000)) == [(0, 32768), (32768, 65536), (65536, 70_000)]

@@ -111,3 +111,34 @@ def test_mixup_does_not_go_over_processes(pool, labels, monkeypatch):
     learner = TorchLearner("resnet8", "digits(epochs=2, checkpoints=2, mixup=0.2)", device="cpu", progress=False)
     with pytest.raises(BadInput, match="mixup pairs"):
         learner.fit(Job(pool, np.arange(30), labels[:30]))
+
+
+def test_messages_of_a_group(group):
+    assert group == Ranks(0, 1, True)
+    assert group.add(torch.ones(2)).tolist() == group.least(torch.ones(2)).tolist() == [1, 1]
+    group.wait()
+
+
+def test_parts_are_joined_in_order(monkeypatch):
+    """Rank 0 of two, with five rows: three here, two there; what is sent has one length."""
+
+    def all_gather(parts, mine):
+        parts[0].copy_(mine)
+        parts[1].copy_(torch.tensor([[3.0], [4.0], [0.0]]))
+
+    monkeypatch.setattr(torch.distributed, "all_gather", all_gather)
+    mine = torch.tensor([[0.0], [1.0], [2.0]])
+    assert Ranks(0, 2, True).join(mine, 5).flatten().tolist() == [0, 1, 2, 3, 4]
+    assert Ranks(0, 2, True).join(mine.T, 5, 1).tolist() == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(("cuda", "backend"), [(False, "gloo"), (True, "nccl")])
+def test_joining_what_torchrun_started(monkeypatch, cuda, backend):
+    opened, chosen = [], []
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.distributed, "init_process_group", opened.append)
+    assert ranks.start() == Ranks()
+    assert (opened, chosen) == ([backend], [1] if cuda else [])

@@ -16,11 +16,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ncalr.data.files import write_whole
 from ncalr.errors import BadInput
@@ -71,10 +68,6 @@ class Manifest:
     def rows(self) -> int:
         """How many items there are."""
         return sum(shard.rows for shard in self.shards)
-
-    def row_bytes(self, name: str, file: File) -> int:
-        """Bytes of one item in a file of this column."""
-        return np.dtype(file.dtype).itemsize * prod(self.columns[name].shape)
 
     def write(self, folder: Path) -> None:
         """Put it into the folder: from here on the pool is what it says."""
