@@ -18,6 +18,7 @@ ROOMS = [
     "acquire",
     "data",
     "oracles",
+    "engine",
     "learn",
     "loop",
     "lab",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ncalr.acquire import Strategy, selector, strategies, strategy
     from ncalr.acquire.query import query
     from ncalr.dynamics import Recorder
+    from ncalr.engine.query import query_pool
     from ncalr.evaluate.audit import audit
     from ncalr.geometry import ClassStatistics
     from ncalr.loop.whole import run
@@ -30,6 +31,7 @@ _HOME = {
     "Strategy": "ncalr.acquire",
     "audit": "ncalr.evaluate.audit",
     "query": "ncalr.acquire.query",
+    "query_pool": "ncalr.engine.query",
     "run": "ncalr.loop.whole",
     "selector": "ncalr.acquire",
     "strategies": "ncalr.acquire",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "audit",
     "query",
+    "query_pool",
     "run",
     "selector",
     "strategies",

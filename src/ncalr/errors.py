@@ -2,6 +2,7 @@
 
     NcalrError
     ├── BadInput            an argument cannot be used: what was given, what was expected, what to do
+    │   ├── Damaged         rows of a pool on disk are not what was written: which file, which rows
     │   ├── MissingEvidence a strategy needs something that was not passed
     │   └── NotFinite       NaN or infinity: how many, and where the first one is
     ├── UnknownName         no strategy, selector or option of that name (with the nearest one)
@@ -28,6 +29,17 @@ class BadInput(NcalrError, ValueError):
 
 class MissingEvidence(BadInput):
     """A strategy needs evidence that was not passed."""
+
+
+class Damaged(BadInput):
+    """Rows of a pool on disk are missing or not what was written."""
+
+    def __init__(self, words: str, path: str = "", rows: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(words)
+        self.path, self.rows = path, rows
+
+    def __reduce__(self) -> tuple[type[Damaged], tuple[str, str, tuple[int, int]]]:  # it travels between processes
+        return Damaged, (str(self), self.path, self.rows)
 
 
 class NotFinite(BadInput):

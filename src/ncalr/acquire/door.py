@@ -266,7 +266,12 @@ def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def _as_array(name: str, value: Any) -> Any:
-    """A tensor as it is (unsigned ones as signed: torch can do little with them), all else as a NumPy array."""
+    """A tensor as it is (unsigned ones as signed: torch can do little with them), all else as a NumPy array.
+
+    A column on disk stays one: it is read a block at a time.
+    """
+    if getattr(value, "on_disk", False):
+        return value
     if is_torch(value):
         return value.long() if str(value.dtype) in UNSIGNED_TENSORS else value
     try:

@@ -72,6 +72,7 @@ class Evidence:
     rows: Any = field(default_factory=lambda: slice(None))  # a slice, or an array of positions
     allowed: frozenset[str] | None = None
     shared: dict[str, Any] = field(default_factory=dict)  # results computed once for all chunks
+    sweeper: Any = None  # makes passes over the whole pool elsewhere; see `select/spaces.py`
 
     def __getitem__(self, name: str) -> Any:
         """A piece of evidence on the backend; derived where it was not given."""
@@ -112,11 +113,11 @@ class Evidence:
 
     def window(self, start: int, stop: int) -> Evidence:
         """The evidence of items start..stop-1."""
-        return replace(self, rows=_compose(self.rows, slice(start, stop), self.n), n=stop - start)
+        return replace(self, rows=_compose(self.rows, slice(start, stop), self.n), n=stop - start, sweeper=None)
 
     def at(self, positions: Any) -> Evidence:
         """The evidence of some items."""
-        return replace(self, rows=_compose(self.rows, positions, self.n), n=len(positions))
+        return replace(self, rows=_compose(self.rows, positions, self.n), n=len(positions), sweeper=None)
 
     def changed(self, **given: Any) -> Evidence:
         """The same evidence with some pieces replaced."""

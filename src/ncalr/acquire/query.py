@@ -17,7 +17,7 @@ from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
 from ncalr.errors import NotFinite
 from ncalr.geometry.robust import robust_statistics
-from ncalr.geometry.statistics import to_numpy
+from ncalr.geometry.statistics import ClassStatistics, to_numpy
 from ncalr.kernels import choose
 from ncalr.types import Picks, Scored, Selection
 
@@ -93,20 +93,32 @@ def query(
     for name, array in kept.items():
         door.check_values(name, array)
     if plan.means != "mean" and "statistics" not in kept:
-        features, labels_ = (to_numpy(kept[name]) for name in ("labelled_features", "labels"))
-        kept["statistics"] = robust_statistics(features, labels_, class_count, method=plan.means)  # type: ignore[arg-type]
+        kept["statistics"] = statistics_of(plan, kept["labelled_features"], kept["labels"], class_count)
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
     return pick(plan, evidence, k, open_ids, seed, least)
 
 
+def statistics_of(plan: Plan, features: Any, labels: Any, classes: int) -> ClassStatistics:
+    """Class statistics of the labelled items, their means found as the plan says."""
+    if plan.means == "mean":
+        return ClassStatistics.from_labelled(features, labels, classes)
+    return robust_statistics(to_numpy(features), to_numpy(labels), classes, method=plan.means)  # type: ignore[arg-type]
+
+
 def pick(plan: Plan, evidence: Evidence, k: int, ids: Any, seed: int | Sequence[int], least: int = 0) -> Picks:
-    """Score, select, and turn positions into ids: the one place where that happens."""
+    """Score, select, and turn positions into ids."""
     if not plan.strategy.rowwise or plan.select.needs:
         held = {name: a if name == "statistics" else evidence.backend.hold(a) for name, a in evidence.given.items()}
         evidence = evidence.changed(**held)
+    return picks_of(plan, evidence, score(plan, evidence), k, ids, seed, least)
+
+
+def picks_of(
+    plan: Plan, evidence: Evidence, scored: Scored, k: int, ids: Any, seed: int | Sequence[int], least: int = 0
+) -> Picks:
+    """Select among scored items: the one place where positions become ids."""
     lottery = Lottery(seed, ids)
-    scored = score(plan, evidence)
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
     picks = _picks(plan, evidence, scored, chosen, ids)
     if not least or scored.scores is None:
@@ -124,11 +136,11 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     seen = evidence.only(strategy.needs | strategy.wants)
     parts: Mapping[str, Any]
     if strategy.rowwise:
-        pieces = [_parts(plan, chunk) for _, chunk in seen.chunks()]
+        pieces = [parts_of(plan, chunk) for _, chunk in seen.chunks()]
         join = evidence.backend.xp.concatenate
         parts = {name: join([piece[name] for piece in pieces]) for name in pieces[0]}
     else:
-        parts = _parts(plan, seen)
+        parts = parts_of(plan, seen)
     for name, part in parts.items():
         _check_scores(plan, evidence, name, part)
     if strategy.fuse is None:
@@ -142,7 +154,8 @@ def _picks(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection, id
     return Picks(ids[chosen.positions], scores, values, str(plan.spec), chosen.notes)
 
 
-def _parts(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
+def parts_of(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
+    """The parts of the score by name; one that has a single part is called after its strategy."""
     assert plan.strategy.score is not None  # noqa: S101 (score() returned before)
     result = call(plan.strategy.score, evidence, options=plan.options)
     return result if isinstance(result, Mapping) else {plan.strategy.name: result}

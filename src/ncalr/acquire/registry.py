@@ -39,6 +39,7 @@ class Strategy:
     summary: str
     wants: frozenset[str] = frozenset()  # used where given
     fuse: Callable[..., Any] | None = None  # parts of the whole pool -> one number an item
+    by_moments: Callable[..., bool] | None = None  # do the parts' moments say all of the pool that `fuse` must know?
     select: str = "top_k"
     rowwise: bool = False  # an item's parts depend on that item alone: chunks and shards give the same
     spots: frozenset[str] = frozenset()  # evidence in which NaN or infinity always gives a score that is not finite
@@ -61,6 +62,8 @@ class Selector:
     needs: Needs = ()
     wants: Needs = ()
     options: dict[str, Any] = field(default_factory=dict)
+    best_only: bool = False  # takes the highest scores, ties by the lottery, and looks at nothing else
+    holds_pool: bool = False  # copies all rows of its evidence: a pool on disk is cut to some candidates first
 
 
 @dataclass(frozen=True)
@@ -135,13 +138,15 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
     return made
 
 
-def selector(name: str, *, needs: Needs = (), wants: Needs = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def selector(
+    name: str, *, needs: Needs = (), wants: Needs = (), **facts: bool
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as selector `name`."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
         if name in _SELECTORS and _SELECTORS[name].run is not run:
             raise BadInput(f"there is a selector {name!r} already; choose another name")
-        _SELECTORS[name] = Selector(name, run, _first_line(run), needs, wants, options_of(run))
+        _SELECTORS[name] = Selector(name, run, _first_line(run), needs, wants, options_of(run), **facts)
         return run
 
     return register

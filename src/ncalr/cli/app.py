@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import audit, doctor, evaluate, label, labels, labelstudio, query, strategies
+from ncalr.cli import audit, doctor, evaluate, label, labels, labelstudio, pool, query, strategies
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("label")(label.run)
 app.add_typer(labels.app, name="labels")
 app.add_typer(labelstudio.app, name="labelstudio")
 app.command("doctor")(doctor.run)
+app.add_typer(pool.app, name="pool")
 
 
 def _version(wanted: bool) -> None:

@@ -40,11 +40,17 @@ def run(
     classes: Annotated[int | None, typer.Option(help="Number of classes, where the arrays do not show it.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties and draws.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
+    pool: Annotated[Path | None, typer.Option(help="A pool on disk (`ncalr pool`) instead of pool arrays.")] = None,
+    engine: Annotated[str, typer.Option(help="For --pool: local (threads), processes or ray.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="For --pool: how many; as many as there are cores.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="For --engine ray: a cluster's address, or auto. Without: one of its own.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
     ] = None,
 ) -> None:
-    """Say which pool items to label next, from arrays on disk.
+    """Say which pool items to label next, from arrays on disk or a pool of any size.
 
     The CSV has one row a pick, most wanted first: rank, id, score and the parts of the score.
 
@@ -71,13 +77,51 @@ def run(
         "labelled_enhanced": labelled_enhanced,
     }
     given = {name: read_array(path) for name, path in arrays.items() if path is not None}
-    names = {"ids": read_ids(ids), "exclude": read_ids(exclude)}
-    picks = query(strategy, k, **given, **names, classes=classes, seed=seed, device=device)
+    given |= {"exclude": read_ids(exclude), "classes": classes, "seed": seed, "device": device}
+    if pool is not None:
+        picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
+    else:
+        picks = query(strategy, k, **given, ids=read_ids(ids))
     for note in picks.notes:
         print(f"note: {note}", file=sys.stderr)
     write(picks, out)
     if out is not None:
         print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
+
+
+def _of_pool(
+    strategy: str,
+    k: int,
+    pool: Path,
+    given: dict[str, Any],
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    ids: Path | None,
+) -> Any:
+    """The same question to a pool on disk, with a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ncalr.acquire.evidence import POOL_AXIS
+    from ncalr.engine.query import query_pool
+    from ncalr.errors import BadInput
+
+    own = sorted(given.keys() & POOL_AXIS.keys()) + (["ids"] if ids is not None else [])
+    if own:
+        raise BadInput(f"--pool has columns of its own: leave out {', '.join(own)}, or put them into the pool")
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(str(pool))
+        return query_pool(
+            strategy,
+            k,
+            pool,
+            **given,
+            engine=engine,
+            workers=workers,
+            address=address,
+            progress=lambda done, total: bars.update(bar, completed=done, total=total),
+        )
 
 
 def read_array(path: Path) -> Any:

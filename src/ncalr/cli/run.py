@@ -10,6 +10,8 @@ import typer
 Out = Annotated[Path, typer.Option("--out", help="Where the runs and the report go.")]
 Root = Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")]
 Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")]
+Engine = Annotated[str, typer.Option("--engine", help="processes or ray: seeds side by side, each in its own worker.")]
+Address = Annotated[str | None, typer.Option("--address", help="For --engine ray: a cluster's address, or auto.")]
 
 
 def run(
@@ -36,6 +38,8 @@ def run(
     out: Out = Path("runs/latest"),
     root: Root = None,
     device: Device = None,
+    engine: Engine = "",
+    address: Address = None,
 ) -> None:
     """Compare strategies on a dataset and write a report. Killed, it goes on where it was: `ncalr resume OUT`."""
     from ncalr.acquire.spec import split
@@ -59,7 +63,7 @@ def run(
             keep=keep,
             answers=answers,
         )
-    _carry_out(experiment, out, root, device)
+    _carry_out(experiment, out, root, device, engine, address)
 
 
 def reproduce(
@@ -71,6 +75,8 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Where the runs and the report go.")] = None,
     root: Root = None,
     device: Device = None,
+    engine: Engine = "",
+    address: Address = None,
 ) -> None:
     """Run one of the paper's protocols, with its budgets."""
     from ncalr.acquire.spec import split
@@ -82,18 +88,20 @@ def reproduce(
     print("labels: " + ", ".join(f"{budget:,}" for budget in experiment.budgets))
     print("strategies: " + ", ".join(experiment.strategies))
     if not dry_run:
-        _carry_out(experiment, out or Path("runs") / name, root, device)
+        _carry_out(experiment, out or Path("runs") / name, root, device, engine, address)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
     root: Root = None,
     device: Device = None,
+    engine: Engine = "",
+    address: Address = None,
 ) -> None:
     """Go on with an experiment that was stopped."""
     from ncalr.lab.runner import read_experiment
 
-    _carry_out(read_experiment(folder), folder, root, device)
+    _carry_out(read_experiment(folder), folder, root, device, engine, address)
 
 
 def report(
@@ -109,14 +117,16 @@ def report(
     print((page.parent / "summary.json").read_text() if as_json else f"report: {page}")
 
 
-def _carry_out(experiment: Any, out: Path, root: Path | None, device: str | None) -> None:
+def _carry_out(
+    experiment: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None
+) -> None:
     import json
 
     from ncalr.lab.report import result_rows
     from ncalr.lab.session import carry_out
 
     try:
-        _, page = carry_out(experiment, out, root=root, device=device)
+        _, page = carry_out(experiment, out, root=root, device=device, engine=engine, address=address)
     except KeyboardInterrupt:
         print(f"\nstopped; nothing is lost. Go on with: ncalr resume {out}")
         raise typer.Exit(130) from None

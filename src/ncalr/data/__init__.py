@@ -4,7 +4,7 @@ from ncalr.data.dataset import DATASETS, Dataset, data_root, download, load
 from ncalr.data.encoded import EncodedPool
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
-from ncalr.data.shards import ShardedPool, write_shards
+from ncalr.data.shards import ShardedPool, append_shards, write_shards
 from ncalr.data.splits import Subset, initial, known_novel
 from ncalr.data.tables import TextPool, read_labels, read_table
 from ncalr.data.tail import long_tail, long_tail_counts
@@ -19,6 +19,7 @@ __all__ = [
     "ShardedPool",
     "Subset",
     "TextPool",
+    "append_shards",
     "data_root",
     "download",
     "initial",

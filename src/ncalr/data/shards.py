@@ -1,113 +1,122 @@
-"""A pool in a folder: `.npy` files of some thousand items each and a JSON manifest; read where it lies, never whole.
+"""A pool in a folder: columns of `.npy` files, some thousand items each, and a JSON manifest.
 
-    write_shards("pool", blocks, ids=names)        # blocks: one array, or any iterator of arrays
+    write_shards("pool", blocks, ids=names)                        # an array, or an iterator of arrays: column `items`
+    write_shards("pool", {"features": f, "logits": l}, dtypes={"features": "float16"})     # several arrays
+    append_shards("pool", {"features": more, "logits": of_those})
     pool = ShardedPool("pool")
-    pool.read(np.array([7, 100_000, 7]))
+    pool.read(np.array([7, 100_000, 7]))      pool["logits"][:10]
 
-The folder holds `shard-00000.npy`, ..., `ids.npy` where ids were given (otherwise they are 0..n-1), and
-`manifest.json`, which is written last: without it the folder is no pool, so a writer that was killed leaves nothing
-that looks whole.
+The folder holds `features-00000.npy`, ..., `ids-00000.npy` where ids were given (otherwise they are 0..n-1), and
+`manifest.json`, which is written last and in one step: a writer that was killed, or found the disk full, leaves the
+pool as it was before. Files are only ever added, so that readers need no lock; they see the pool as it was when they
+opened it. One process writes at a time.
+
+Columns named as evidence (`ncalr.acquire.evidence`) are what `ncalr.query_pool` reads. Every column has one row an
+item: `checkpoint_predictions` are (items, checkpoints) here, `sampled_probs` (items, samples, classes).
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.data.columns import Column
+from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, read_manifest
 from ncalr.data.pool import Ids
 from ncalr.errors import BadInput, NotFinite
+from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import is_torch
+from ncalr.kernels.checksum import checksum
 
-MANIFEST = "manifest.json"
-FORMAT = "ncalr shards 1"
 Array = npt.NDArray[Any]
+Block = Mapping[str, Any]
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+_SHARD_BYTES = 128 << 20
+_BLOCK_BYTES = 1 << 20
+_BLOCK_ROWS = 16384  # narrow columns are read beside wide ones, a few thousand rows at a time
 
 
 class ShardedPool:
-    """A folder that `write_shards` wrote, as a pool; see the module's text."""
+    """A folder that `write_shards` wrote, as a pool of its first column; see the module's text."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        facts = _manifest(self.folder)
-        self.shape: tuple[int, ...] = tuple(facts["shape"])
-        self.dtype = np.dtype(facts["dtype"])
-        self._files = [self.folder / shard["file"] for shard in facts["shards"]]
-        self._ends = np.cumsum([shard["items"] for shard in facts["shards"]])
-        self._open: dict[int, Array] = {}
-        for path, shard in zip(self._files, facts["shards"], strict=True):
-            _check_size(path, shard["bytes"])
-        self.ids = self._read_ids(facts["ids"])
+        self.manifest = read_manifest(self.folder)
+        self.columns = {name: Column(self.folder, name, self.manifest) for name in self.manifest.columns}
+        self.main = next(name for name in self.columns if name != IDS)
+        self.shape: tuple[int, ...] = self.manifest.columns[self.main].shape
+        self.dtype = self.columns[self.main].dtype
+        for column in self.columns.values():
+            for at in range(len(column.files)):
+                column.check_size(at)
 
-    def read(self, positions: npt.NDArray[np.intp] | slice) -> Array:
-        """The items at these positions, in this order; each shard is gone through once, from its start to its end."""
-        wanted = _places(positions, len(self))
-        order = np.argsort(wanted, kind="stable")
-        rising = wanted[order]
-        cuts = np.searchsorted(rising, self._ends)
-        out = np.empty((len(wanted), *self.shape), self.dtype)
-        begin = 0
-        for at in np.unique(np.searchsorted(self._ends, rising, side="right")):
-            first = self._ends[at - 1] if at else 0
-            out[order[begin : cuts[at]]] = self._shard(int(at))[rising[begin : cuts[at]] - first]
-            begin = cuts[at]
-        return out
-
-    def __len__(self) -> int:
-        return int(self._ends[-1])
-
-    def _shard(self, at: int) -> Array:
-        if at not in self._open:
-            items = int(self._ends[at] - (self._ends[at - 1] if at else 0))
-            self._open[at] = _mapped(self._files[at], self.dtype, (items, *self.shape))
-        return self._open[at]
-
-    def _read_ids(self, file: str | None) -> Ids:
-        n = len(self)
-        ids = np.arange(n) if file is None else np.array(_mapped(self.folder / file, None, (n,)))
+    @cached_property
+    def ids(self) -> Ids:
+        """The id of each item."""
+        ids = self.columns[IDS][:] if IDS in self.columns else np.arange(len(self))
         ids.flags.writeable = False
         return ids
 
+    def read(self, positions: npt.NDArray[np.intp] | slice) -> Array:
+        """The items at these positions, in this order."""
+        return self.columns[self.main][positions]
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            raise BadInput(f"{self.folder} has no column {name!r}; it has {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return self.manifest.rows
+
 
 def write_shards(
-    folder: str | Path, blocks: Array | Iterable[Any], ids: Any = None, *, shard_items: int = 4096
+    folder: str | Path,
+    blocks: Any,
+    ids: Any = None,
+    *,
+    shard_items: int | None = None,
+    dtypes: Mapping[str, str] | None = None,
 ) -> ShardedPool:
     """Write a pool into a folder and open it.
 
-    blocks: one array (n, ...), in memory or mapped, or an iterator of arrays (b, ...) of any lengths and one kind.
-    Images are uint8 (height, width, channels), vectors floating-point (d,), tokens whole numbers (length,). At most one
-    shard is held in memory.
+    blocks: an array (n, ...), in memory or mapped; several by name; or an iterator of either, of any lengths and one
+    kind. Images are uint8 (height, width, channels), vectors floating-point (d,), tokens whole numbers (length,). A
+    block may name its `ids`, or all are given at once. `dtypes` says how to store floating-point columns: float16,
+    bfloat16 (also from its bits, uint16) or float32. At most one shard is held in memory (`shard_items` items; about
+    128 MB if not given).
     """
     target = Path(folder)
-    if shard_items < 1:
-        raise BadInput(f"a shard has at least one item, got shard_items={shard_items}")
     if (target / MANIFEST).exists():
-        raise BadInput(f"{target} already holds a pool; choose another folder, or remove it first")
+        raise BadInput(f"{target} already holds a pool; choose another folder, append to it, or remove it first")
     target.mkdir(parents=True, exist_ok=True)
-    facts: dict[str, Any] = {"format": FORMAT, "shards": [], "ids": None}
-    for at, shard in enumerate(_regrouped(_checked(blocks), shard_items)):
-        path = target / f"shard-{at:05d}.npy"
-        _save(path, shard)
-        facts |= {"dtype": shard.dtype.str, "shape": list(shard.shape[1:])}
-        facts["shards"].append({"file": path.name, "items": len(shard), "bytes": path.stat().st_size})
-    n = sum(shard["items"] for shard in facts["shards"])
-    if not n:
-        raise BadInput(f"a pool needs at least one item, got no blocks to write into {target}")
-    if ids is not None:
-        names = checked_ids(ids, n)
-        _save(target / "ids.npy", names)
-        facts["ids"] = "ids.npy"
-    _write(target / MANIFEST, lambda file: file.write(json.dumps(facts, indent=1).encode()))
+    with _writing(target):
+        _add(target, None, blocks, ids, shard_items, dtypes or {})
+    return ShardedPool(target)
+
+
+def append_shards(folder: str | Path, blocks: Any, ids: Any = None, *, shard_items: int | None = None) -> ShardedPool:
+    """Add items to a pool: the same columns, new ids where it has ids. The pool is as it was if anything fails."""
+    target = Path(folder)
+    read_manifest(target)
+    with _writing(target):
+        _add(target, read_manifest(target), blocks, ids, shard_items, {})
     return ShardedPool(target)
 
 
 def checked_ids(ids: Any, n: int) -> Ids:
     """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
     names = np.arange(n) if ids is None else np.array(ids)
+    if names.dtype == object and all(isinstance(name, str) for name in names):
+        names = names.astype(str)
     if names.shape != (n,) or names.dtype.kind not in "iuU":
         raise BadInput(f"ids must be {n} whole numbers or texts, got {names.dtype} of shape {names.shape}")
     values, counts = np.unique(names, return_counts=True)
@@ -117,38 +126,210 @@ def checked_ids(ids: Any, n: int) -> Ids:
     return names
 
 
-def _checked(blocks: Array | Iterable[Any]) -> Iterator[Array]:
-    """The blocks that have items, all of one kind and shape, and finite."""
-    kind: tuple[np.dtype[Any], tuple[int, ...]] | None = None
-    for at, given in enumerate([blocks] if isinstance(blocks, np.ndarray) else blocks):
-        block = given if isinstance(given, np.ndarray) else np.asarray(given)
-        images = block.ndim in (3, 4) and block.dtype == np.uint8
-        if not images and not (block.ndim == 2 and block.dtype.kind in "fiu"):
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Hold the folder for writing; a second writer is turned away. The lock dies with the process."""
+    import fcntl
+
+    with (folder / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"another process is writing to {folder}; wait for it") from None
+        yield
+
+
+def _add(
+    folder: Path, old: Manifest | None, blocks: Any, ids: Any, shard_items: int | None, dtypes: Mapping[str, str]
+) -> None:
+    """Write the new shards, then the manifest; on any failure remove what was written."""
+    made: list[Path] = []
+    try:
+        columns, shards = _shards(folder, old, blocks, ids, shard_items, dtypes, made)
+        Manifest(columns, (*(old.shards if old else ()), *shards)).write(folder)
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        (folder / f"{MANIFEST}.part").unlink(missing_ok=True)
+        raise
+
+
+def _shards(
+    folder: Path,
+    old: Manifest | None,
+    blocks: Any,
+    ids: Any,
+    shard_items: int | None,
+    dtypes: Mapping[str, str],
+    made: list[Path],
+) -> tuple[dict[str, Kind], list[Shard]]:
+    if shard_items is not None and shard_items < 1:
+        raise BadInput(f"a shard has at least one item, got shard_items={shard_items}")
+    columns = dict(old.columns) if old else {}
+    ready = _checked(_named(blocks, ids), columns, dtypes)
+    shards: list[Shard] = []
+    names: list[Array] = []
+    for group in _regrouped(ready, shard_items, columns):
+        files = {}
+        for name, array in group.items():
+            path = folder / f"{name}-{len(shards) + (len(old.shards) if old else 0):05d}.npy"
+            made.append(path)
+            files[name] = _save(path, array)
+        shards.append(Shard(len(next(iter(group.values()))), files))
+        if IDS in group:
+            names.append(group[IDS])
+    if not shards:
+        raise BadInput(f"a pool needs at least one item, got no blocks to write into {folder}")
+    if names:
+        new = checked_ids(np.concatenate(names), sum(shard.rows for shard in shards))
+        _check_new(folder, old, new)
+    return columns, shards
+
+
+def _named(blocks: Any, ids: Any) -> Iterator[Block]:
+    """The blocks as arrays by name, with their ids."""
+    single = isinstance(blocks, np.ndarray | Mapping) or is_torch(blocks)
+    names = None if ids is None else np.asarray(ids)
+    at = 0
+    for given in [blocks] if single else blocks:
+        block = dict(given) if isinstance(given, Mapping) else {"items": given}
+        if not block.keys() - {IDS}:
+            raise BadInput("a block has no column; give arrays by name, such as features=")
+        if names is not None:
+            if IDS in block:
+                raise BadInput("ids were given twice: with the blocks and for all of them")
+            n = len(next(iter(block.values())))
+            block[IDS] = names[at : at + n] if names.ndim else names
+            at += n
+        yield block
+    if names is not None and (names.ndim != 1 or at != len(names)):
+        raise BadInput(f"ids must be {at} whole numbers or texts, got {names.dtype} of shape {names.shape}")
+
+
+def _checked(blocks: Iterable[Block], columns: dict[str, Kind], dtypes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The blocks that have items, in the form they are stored in, all of one kind. Fills `columns` from the first."""
+    for at, given in enumerate(blocks):
+        kinds, block = {}, {}
+        for name, value in given.items():
+            kinds[name], block[name] = _stored(name, value, at, _wish(name, columns, dtypes))
+        lengths = {name: len(array) for name, array in block.items()}
+        if len(set(lengths.values())) > 1:
+            raise BadInput(f"columns of block {at} have different numbers of rows: {lengths}")
+        if not columns:
+            strangers = dtypes.keys() - kinds.keys()
+            if strangers:
+                raise BadInput(f"a dtype was given for {', '.join(strangers)}, the columns are {', '.join(kinds)}")
+            columns.update(kinds)
+        if columns.keys() != kinds.keys():
             raise BadInput(
-                "a pool holds images, uint8 (n, height, width[, channels]), vectors, floating-point (n, d), or tokens, "
-                f"whole numbers (n, length); block {at} is {block.dtype} of shape {block.shape}"
+                f"block {at} has the columns {', '.join(sorted(kinds))}; the pool has {', '.join(sorted(columns))}"
             )
-        block = block[..., None] if block.ndim == 3 else block
-        kind = kind or (block.dtype, block.shape[1:])
-        if (block.dtype, block.shape[1:]) != kind:
-            raise BadInput(
-                f"block {at} has items of {block.dtype} and shape {block.shape[1:]}, "
-                f"those before it {kind[0]} and {kind[1]}; a pool holds items of one kind"
-            )
-        if len(block):
+        for name, kind in kinds.items():
+            if kind != columns[name]:
+                raise BadInput(
+                    f"block {at} has {name} of {kind.dtype} and shape {kind.shape}, the pool has "
+                    f"{columns[name].dtype} and {columns[name].shape}; a column holds items of one kind"
+                )
+        if next(iter(lengths.values())):
             yield block
 
 
-def _regrouped(blocks: Iterable[Array], size: int) -> Iterator[Array]:
-    """The same items in blocks of this size; the last may be smaller."""
-    waiting: list[Array] = []
+def _wish(name: str, columns: Mapping[str, Kind], dtypes: Mapping[str, str]) -> str | None:
+    """The precision a floating-point column is to be stored in, if anybody said."""
+    wish = columns[name].dtype if name in columns else dtypes.get(name)
+    if name in dtypes and wish not in DTYPES:
+        raise BadInput(f"columns are stored as {', '.join(DTYPES)}; got {wish!r} for {name}")
+    return wish
+
+
+class _Later:
+    """An array that is brought into its stored form a piece at a time, so that a mapped one is never held whole."""
+
+    def __init__(self, array: Any, kind: Kind, name: str) -> None:
+        self.array, self.kind, self.name = array, kind, name
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, rows: slice) -> Array:
+        part = to_numpy(self.array[rows])
+        with np.errstate(over="ignore"):
+            if self.kind.dtype != "bfloat16":
+                part = part.astype(self.kind.dtype, copy=False)
+            elif part.dtype.kind == "f":
+                part = _bfloat_bits(part)
+        values = part if self.kind.dtype != "bfloat16" else (part.astype(np.uint32) << 16).view(np.float32)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise NotFinite(
+                f"{self.name} to be written as {self.kind.dtype} hold NaN or infinity; mend or leave out those items, "
+                "or choose a wider dtype"
+            )
+        return np.ascontiguousarray(part)
+
+
+def _stored(name: str, value: Any, at: int, wish: str | None) -> tuple[Kind, Any]:
+    """What a column is, and its rows in the form they are stored in."""
+    array = value if isinstance(value, np.ndarray) or is_torch(value) else np.asarray(value)
+    dtype = _dtype(array)
+    if name == IDS:
+        names = to_numpy(array)
+        if names.dtype == object and all(isinstance(text, str) for text in names.ravel()):
+            names = names.astype(str)
+        if names.ndim != 1 or names.dtype.kind not in "iuU":
+            raise BadInput(f"ids must be whole numbers or texts, got {names.dtype} of shape {names.shape}")
+        return Kind("text" if names.dtype.kind == "U" else "int64", ()), _as_ids(names)
+    if name == "items":
+        array = _as_items(array, at)
+    if array.ndim < 1 or not dtype.startswith(("float", "bfloat", "int", "uint")):
+        raise BadInput(f"a column holds numbers, one row an item; {name} of block {at} is {dtype} {tuple(array.shape)}")
+    if wish in DTYPES and (dtype in DTYPES or (wish == "bfloat16" and dtype == "uint16")):
+        dtype = wish
+    kind = Kind(dtype, tuple(int(size) for size in array.shape[1:]))
+    return kind, _Later(array, kind, "the vectors" if name == "items" else name)
+
+
+def _as_items(array: Any, at: int) -> Any:
+    dtype = _dtype(array)
+    images = array.ndim in (3, 4) and dtype == "uint8"
+    if not images and not (array.ndim == 2 and dtype.startswith(("float", "bfloat", "int", "uint"))):
+        raise BadInput(
+            "a pool holds images, uint8 (n, height, width[, channels]), vectors, floating-point (n, d), or tokens, "
+            f"whole numbers (n, length); block {at} is {array.dtype} of shape {tuple(array.shape)}"
+        )
+    return array[..., None] if array.ndim == 3 else array
+
+
+def _dtype(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.") if is_torch(array) else str(array.dtype.name)
+
+
+def _as_ids(names: Array) -> Array:
+    if names.dtype.kind == "u" and len(names) and int(names.max()) > np.iinfo(np.int64).max:
+        raise BadInput(f"ids must be below 2^63, got {int(names.max())}")
+    return names if names.dtype.kind == "U" else names.astype(np.int64)
+
+
+def _bfloat_bits(values: Array) -> Array:
+    """The nearest bfloat16 of each number, ties to even, as bits."""
+    words = values.astype(np.float32).view(np.uint32)
+    words = words + np.uint32(0x7FFF) + ((words >> np.uint32(16)) & np.uint32(1))
+    return np.asarray(words >> np.uint32(16), np.uint16)
+
+
+def _regrouped(
+    blocks: Iterable[dict[str, Any]], size: int | None, columns: Mapping[str, Kind]
+) -> Iterator[dict[str, Array]]:
+    """The same items in groups of this size; the last may be smaller."""
+    waiting: list[dict[str, Array]] = []
     held = 0
     for block in blocks:
+        size = size or max(1, _SHARD_BYTES // max(_bytes(kind) for kind in columns.values()))
+        n = len(next(iter(block.values())))
         start = 0
-        while start < len(block):
-            piece = block[start : start + size - held]
-            waiting.append(piece)
-            held, start = held + len(piece), start + len(piece)
+        while start < n:
+            stop = min(start + size - held, n)
+            waiting.append({name: array[start:stop] for name, array in block.items()})
+            held, start = held + stop - start, stop
             if held == size:
                 yield _joined(waiting)
                 waiting, held = [], 0
@@ -156,79 +337,41 @@ def _regrouped(blocks: Iterable[Array], size: int) -> Iterator[Array]:
         yield _joined(waiting)
 
 
-def _joined(pieces: list[Array]) -> Array:
-    shard = np.concatenate(pieces)
-    if shard.dtype.kind == "f" and not np.isfinite(shard).all():
-        raise NotFinite("the vectors to be written hold NaN or infinity; mend or leave out those items")
-    return shard
+def _joined(pieces: list[dict[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _save(path: Path, array: Array) -> None:
-    _write(path, lambda file: np.save(file, array, allow_pickle=False))
+def _bytes(kind: Kind) -> int:
+    size = {"bfloat16": 2, "text": 64}.get(kind.dtype) or np.dtype(kind.dtype).itemsize
+    return size * max(prod(kind.shape), 1)
 
 
-def _write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
-    """Write a file that is there whole or not at all, also after a power cut."""
+def _save(path: Path, array: Array) -> File:
+    """Write one file, whole or not at all, also after a power cut."""
+    width = max(array.dtype.itemsize * prod(array.shape[1:]), 1)
+    block = 64  # a power of two of rows: every block begins at a multiple of 64 bytes
+    while block < _BLOCK_ROWS and block * width * 2 <= _BLOCK_BYTES:
+        block *= 2
     part = path.with_name(path.name + ".part")
-    with open(part, "wb") as file:
-        fill(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadInput(
-            f"{folder} has no {MANIFEST}: it is not a folder of shards, or its writing was not finished; "
-            "write it again with write_shards"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); write the pool again with write_shards") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise BadInput(f"{path} is not a manifest of the format {FORMAT!r}")
-    missing = {"dtype", "shape", "shards", "ids"} - facts.keys()
-    if missing or not facts["shards"]:
-        raise BadInput(f"{path} lacks {', '.join(sorted(missing)) or 'shards'}; write the pool again with write_shards")
-    return facts
+        with part.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    sums = tuple(f"{checksum(array[start : start + block]):016x}" for start in range(0, len(array), block))
+    return File(path.name, path.stat().st_size, array.dtype.str, block, sums)
 
 
-def _check_size(path: Path, expected: int) -> None:
-    if not path.is_file():
-        raise BadInput(f"the shard {path} is missing; bring it back, or write the pool again")
-    found = path.stat().st_size
-    if found != expected:
-        raise BadInput(f"the shard {path} is torn: it has {found} bytes, {expected} were written; bring it back")
-
-
-def _mapped(path: Path, dtype: np.dtype[Any] | None, shape: tuple[int, ...]) -> Array:
-    """The array in a file, memory-mapped, after a look at its kind and shape."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(
-            f"the shard {path} is missing or torn ({error}); bring it back, or write the pool again"
-        ) from None
-    if array.shape != shape or dtype not in (None, array.dtype):
-        raise BadInput(
-            f"the shard {path} holds {array.dtype} of shape {array.shape}, "
-            f"the manifest says {dtype or 'ids'} of shape {shape}"
-        )
-    return np.asarray(array)
-
-
-def _places(positions: npt.NDArray[np.intp] | slice, n: int) -> npt.NDArray[np.intp]:
-    """Positions as NumPy understands them, counted from the start."""
-    if isinstance(positions, slice):
-        return np.arange(*positions.indices(n))
-    places = np.asarray(positions)
-    if not places.size:
-        return np.empty(0, np.intp)
-    if places.ndim != 1 or places.dtype.kind not in "iu":
-        raise BadInput(f"positions must be a list of whole numbers or a slice, got {places.dtype} {places.shape}")
-    if places.min() < -n or places.max() >= n:
-        raise IndexError(f"positions {places.min()}..{places.max()} are not all in a pool of {n} items")
-    return np.where(places < 0, places + n, places).astype(np.intp)
+def _check_new(folder: Path, old: Manifest | None, new: Array) -> None:
+    """No id that the pool already has; one shard of ids is held at a time."""
+    if old is None:
+        return
+    column = Column(folder, IDS, old)
+    for start, stop in zip(column.starts.tolist(), column.ends.tolist(), strict=True):
+        known = column[start:stop]
+        twice = known[np.isin(known, new)]
+        if len(twice):
+            raise BadInput(f"{len(twice)} of the ids are in the pool already, the first is {twice[0].item()!r}")

@@ -25,7 +25,8 @@ from numba.extending import intrinsic, overload
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 ROWS_AHEAD = 8  # without the hint, reading a row and working on the one before it do not overlap
-njit = partial(numba.njit, error_model="numpy")  # Python's check for division by zero would keep loops scalar
+# Python's check for division by zero would keep loops scalar; without the interpreter's lock several threads may score
+njit = partial(numba.njit, error_model="numpy", nogil=True)
 
 
 def widen(value):
@@ -487,6 +488,52 @@ def lazy_best(bounds, fresh, kernel, slots, best, worth):
         coverage_gain_serial(kernel, one, best, worth, gain)
         bounds[at], fresh[at] = gain[0], True
         tops[b] = largest(bounds[b * width : (b + 1) * width])
+
+
+# -- sums and checks over what is read from a disk ------------------------------------------------------------
+
+
+@njit(cache=True)
+def exact_sums(values, table):
+    """Add the sum and the sum of squares of float64 values to `table`, exactly; see `ncalr.geometry.moments`.
+
+    Row e of the table (2048, 8) holds whole numbers for the values with exponent bits e: the signed mantissas in two
+    parts of 27 bits, then the three products of the parts of the square, each in two parts again. A row is one line of
+    the cache.
+    """
+    part = np.int64(0x7FFFFFF)
+    words = values.view(np.int64)
+    for i in range(words.shape[0]):
+        word = words[i]
+        e = (word >> 52) & 2047
+        m = word & np.int64(0xFFFFFFFFFFFFF)
+        if e:
+            m |= np.int64(0x10000000000000)
+        else:
+            e = np.int64(1)  # numbers below the normal ones have the exponent of the smallest of those
+        low, high = m & part, m >> 27
+        sign = np.int64(1) | (word >> 63)
+        table[e, 1] += sign * high
+        if low:  # what came from float32 has no more than 24 bits
+            table[e, 0] += sign * low
+            square = low * low
+            table[e, 2] += square & part
+            table[e, 3] += square >> 27
+            square = low * high
+            table[e, 4] += square & part
+            table[e, 5] += square >> 27
+        square = high * high
+        table[e, 6] += square & part
+        table[e, 7] += square >> 27
+
+
+@njit(cache=True)
+def checksum(words):
+    """Sum of (2 i + 1) * word i, modulo 2^64. A factor that is odd has an inverse: one changed word always shows."""
+    total = np.uint64(0)
+    for i in range(words.shape[0]):
+        total += words[i] * np.uint64(2 * i + 1)
+    return total
 
 
 # -- checks ---------------------------------------------------------------------------------------------------

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.splits import initial
+from ncalr.engine import open_engine
 from ncalr.errors import NcalrError
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
-from ncalr.lab.runner import Run, conduct, read_experiment
+from ncalr.lab.runner import Run, conduct, pairs, read_experiment, read_runs
+from ncalr.loop.journal import claim
 from ncalr.loop.run import Setting
 from ncalr.oracles import Truth, oracle_of
 
@@ -24,16 +28,42 @@ def carry_out(
     root: Path | str | None = None,
     device: Any = None,
     live: bool | None = None,
+    engine: str = "",
+    workers: int | None = None,
+    address: str | None = None,
 ) -> tuple[list[Run], Path]:
-    """Run an experiment to its end, from wherever it stopped, and write its report."""
+    """Run an experiment to its end, from wherever it stopped, and write its report.
+
+    With an `engine` (processes or ray) the seeds are conducted side by side, each by a worker of its own, which must
+    see `out` and the data under the same paths; on Ray each has a GPU where the cluster has any. One that is killed
+    goes on from its journals.
+    """
     from ncalr.learn import TorchLearner
 
     dataset = load(experiment.dataset, root)
+    if engine:
+        claim(Path(out), experiment.as_dict())
+        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device)
+        seeds = sorted({seed for _, seed in pairs(experiment)})
+        with closing(open_engine(engine, workers, address, gpus=device != "cpu")) as workers_:
+            for _ in workers_.map(task, seeds):
+                pass
+        return read_runs(out), write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     with Board(experiment, live) as board:
         settings = settings_of(experiment, dataset, root)
         runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
     return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
+
+
+def _one_seed(experiment: Experiment, out: str, root: str | None, device: Any, seed: int, _hint: Any) -> int:
+    """All strategies of one seed: they share the first training."""
+    from ncalr.learn import TorchLearner
+
+    dataset = load(experiment.dataset, root)
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    conduct(experiment, learner, settings_of(experiment, dataset, root), len(dataset.classes), out, seeds=[seed])
+    return seed
 
 
 def report_again(

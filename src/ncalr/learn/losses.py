@@ -35,6 +35,7 @@ class CrossEntropy:
     """Cross-entropy with the given labels, or with soft targets."""
 
     mixes = True  # whether mixup goes with it
+    remembers = False  # whether it keeps something of every item
 
     def __init__(self, *, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
@@ -105,6 +106,7 @@ class EarlyLearning(CrossEntropy):
     """Cross-entropy, held to what the network believed early on."""
 
     mixes = False
+    remembers = True
 
     def __init__(self, *, weight: float = 3.0, memory: float = 0.7, smoothing: float = 0.0) -> None:
         super().__init__(smoothing=smoothing)
@@ -136,6 +138,7 @@ class SmallLoss(CrossEntropy):
     """Cross-entropy over the labels of each class that the network finds easiest."""
 
     mixes = False
+    remembers = True
 
     def __init__(self, *, share: float = 0.8, after: float = 0.2, memory: float = 0.9, smoothing: float = 0.0) -> None:
         super().__init__(smoothing=_no_smoothing("small_loss", smoothing))

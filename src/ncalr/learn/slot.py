@@ -21,6 +21,7 @@ from torch import nn
 from ncalr.errors import BadInput, NcalrError
 from ncalr.learn.feeds import Feed, Streamed, cut
 from ncalr.learn.losses import make_loss
+from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe
 from ncalr.learn.tap import Tap
 
@@ -51,6 +52,15 @@ class Slot:
 
     def __init__(self, build: Build, feed: Feed) -> None:
         self.build, self.feed, self.recipe = build, feed, build.recipe
+        self.ranks = current()
+        if self.ranks.size > 1 and build.recipe.mixup:
+            raise BadInput("mixup pairs the items of a batch and does not go over several processes; set mixup=0")
+        self.loss = make_loss(build.recipe.loss, build.recipe.smoothing, build.recipe.mixup)
+        if self.ranks.size > 1 and self.loss.remembers:
+            raise BadInput(
+                f"the loss {build.recipe.loss} remembers what it saw of each item, and each of several processes sees "
+                "another part; take cross_entropy or gce"
+            )
         device = build.device
         self.cuda = device.type == "cuda"
         self.stream: Any = torch.cuda.Stream(device) if self.cuda else None
@@ -60,7 +70,6 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.dtype = torch.bfloat16 if build.half else torch.float32
-        self.loss = make_loss(build.recipe.loss, build.recipe.smoothing, build.recipe.mixup)
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
         self.rate: Any = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
@@ -310,23 +319,28 @@ class Slot:
         at = self.order.index_select(0, self.row)[0]
         y = self.target.index_select(0, self.row)[0]
         items, rows = (self.feed.items, at) if self.raw is None else (self.raw, torch.arange(len(at), device=at.device))
+        mine, whole = self.ranks.part(len(at)), len(at)  # everything, where there is one process
+        y = y[mine]
         if self.moves:
             shift, mirror = self.shift.index_select(0, self.row)[0], self.mirror.index_select(0, self.row)[0]
-            raw = cut(items, rows, shift, mirror)
+            raw = cut(items, rows[mine], shift[mine], mirror[mine])
         else:
-            raw = items[rows]
+            raw = items[rows[mine]]
         x = self.feed.normalise(raw, self.dtype)
         if self.recipe.mixup:
             lam = self.lam.index_select(0, self.row)[0]
             x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
         with self.autocast():
             logits = self.model(x).float()
-        who = self.who.index_select(0, self.row)[0]
+        who = self.who.index_select(0, self.row)[0][mine]
         loss = self.loss(logits, y, who)
         if self.recipe.mixup:
             loss = lam * loss + (1 - lam) * self.loss(logits, y.flip(0), who.flip(0))
+        if self.ranks.together:
+            loss = loss * (len(y) / whole) if len(y) else 0 * logits.sum()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self._add_slopes()
         if self.cuda:
             self.rate.copy_(self.rates.index_select(0, self.done)[0])
         self.optimiser.step()
@@ -334,6 +348,15 @@ class Slot:
             self.bad.copy_(torch.minimum(self.bad, torch.where(torch.isfinite(loss.detach()), NEVER, self.done)))
             self.row += 1
             self.done += 1
+
+    def _add_slopes(self) -> None:
+        """The gradient of the whole batch: the sum of those of its parts, in one message."""
+        if not self.ranks.together:
+            return
+        slopes = [p.grad for group in self.optimiser.param_groups for p in group["params"] if p.grad is not None]
+        flat = self.ranks.add(torch.cat([slope.reshape(-1) for slope in slopes]))
+        for slope, summed in zip(slopes, flat.split([slope.numel() for slope in slopes]), strict=True):
+            slope.copy_(summed.view_as(slope))
 
     def _capture(self) -> None:
         """Run the step a few times (libraries choose their algorithms), then record it as a graph."""

@@ -33,6 +33,7 @@ from ncalr.learn.measures import Sums, read
 from ncalr.learn.nets import network
 from ncalr.learn.phase import Check, Phase
 from ncalr.learn.progress import Progress, progress_for
+from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
@@ -85,8 +86,9 @@ class TorchLearner:
             raise BadInput("device 'cuda' was asked for and torch sees no GPU; use device='cpu'")
         cuda = self.device.type == "cuda"
         self.half = precision == "bfloat16" or (precision == "auto" and cuda)
-        self.graphs, self.compiled = graphs and cuda, compiled
-        self.together = together if cuda else 1
+        self.ranks = current()
+        self.graphs, self.compiled = graphs and cuda and not self.ranks.together, compiled
+        self.together = together if cuda and not self.ranks.together else 1  # messages of two runs would mix
         self.data, self.workers, self.warm = data, workers, warm
         self.samples, self.draws, self.steepness = samples, draws, tuple(steepness)
         if samples == "dropout" and not self.recipe.dropout:
@@ -137,6 +139,7 @@ class TorchLearner:
         first, saved_at = 1, time.perf_counter()
         store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
         found = store.read()
+        self.ranks.wait()  # nobody writes before everybody has read
         if found is not None:
             first = self._restore(slot, phase, record, recorder, log, found) + 1
         _note_small_classes(task, record)
@@ -161,7 +164,11 @@ class TorchLearner:
             record.epochs = epoch
             if epoch >= phase.last:
                 break
-            if job.folder is not None and (time.perf_counter() - saved_at > SAVE_SECONDS or epoch in phase.window):
+            if (
+                job.folder is not None
+                and self.ranks.rank == 0
+                and (time.perf_counter() - saved_at > SAVE_SECONDS or epoch in phase.window)
+            ):
                 self._save(store, slot, phase, record, recorder, log, epoch)
                 saved_at = time.perf_counter()
         record.rule, record.began = phase.rule, phase.began
@@ -173,7 +180,8 @@ class TorchLearner:
         state = slot.state()
         yield slot.mark()
         self._return(slot)
-        store.clear()
+        if self.ranks.rank == 0:
+            store.clear()
         record.seconds += time.perf_counter() - began
         if self.warm:
             self._last[job.seed] = state
@@ -186,17 +194,22 @@ class TorchLearner:
     ) -> Generator[Any, None, None]:
         """The labelled set in evaluation mode: collapse measures, accuracy; may open the window."""
         features, logits = [], []
-        for _, (f, z) in slot.sweep(slot.feed, task.positions):
+        ranks = self.ranks
+        for _, (f, z) in slot.sweep(slot.feed, ranks.share(task.positions)):
             features.append(f)
             logits.append(z)
         with slot.on(), torch.no_grad():
-            sums = Sums(torch.cat(features), torch.cat(logits), slot.labels, task.classes)
+            labels = slot.labels[ranks.part(len(task.positions))]
+            sums = Sums(torch.cat(features), torch.cat(logits), labels, task.classes, ranks.add)
+            ranks.least(slot.bad)
             weights = slot.tap.weights
             if weights is not None and weights.shape != (task.classes, features[0].shape[1]):
                 weights = None  # an inner layer was named: nc3 compares the last one with the means
             tensors = (*sums.tensors(), slot.bad, *(() if weights is None else (weights.detach().float(),)))
             arrived = tuple(_to_host(t) for t in tensors)
-            said = _to_host(_halved(torch.cat(logits))) if "labelled_log" in task.job.needs else None
+            said = None
+            if "labelled_log" in task.job.needs:
+                said = _to_host(ranks.join(_halved(torch.cat(logits)), len(task.positions)))
         yield slot.mark()
         slot.check_loss(int(arrived[5]), epoch)
         collapse, accuracy, record.separation = read(arrived[:5], arrived[6] if weights is not None else None)
@@ -213,9 +226,13 @@ class TorchLearner:
     ) -> Generator[Any, None, None]:
         """One checkpoint of the pool."""
         parts = []
-        for _, (_, logits) in slot.sweep(feed, task.watch):
+        for _, (_, logits) in slot.sweep(feed, self.ranks.share(task.watch)):
             with slot.on():
-                parts.append(_to_host(logits if with_logits else _small(logits.argmax(1), task.classes)))
+                part = logits if with_logits else _small(logits.argmax(1), task.classes)
+                parts.append(part if self.ranks.size > 1 else _to_host(part))
+        if self.ranks.size > 1:
+            with slot.on():
+                parts = [_to_host(self.ranks.join(torch.cat(parts), len(task.watch)))]
         yield slot.mark()
         recorder.record(torch.cat(parts).numpy())
 
@@ -233,13 +250,14 @@ class TorchLearner:
             if not wanted or not len(positions):
                 continue
             parts: dict[str, list[Any]] = {name: [] for name in wanted}
-            for _, result in slot.sweep(feed, positions, _forward(slot, wanted, enhance, draws)):
+            for _, result in slot.sweep(feed, self.ranks.share(positions), _forward(slot, wanted, enhance, draws)):
                 for name in wanted:
                     parts[name].append(result[name])
             with slot.on():
-                for name, pieces in parts.items():
+                for name, pieces in sorted(parts.items()):  # the same order on every rank
                     key = "sampled_probs" if name == "samples" else prefix + name
-                    found[key] = torch.cat(pieces, 1 if name == "samples" else 0)
+                    dim = 1 if name == "samples" else 0
+                    found[key] = self.ranks.join(torch.cat(pieces, dim), len(positions), dim)
             yield slot.mark()
         if recorder is not None and "checkpoint_predictions" in needs:
             found["checkpoint_predictions"] = recorder.checkpoint_predictions()

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from scipy.stats import rankdata
 
 from ncalr.acquire.evidence import Evidence
@@ -27,17 +28,24 @@ from ncalr.acquire.registry import strategy
 from ncalr.acquire.scores.cmap import cmap
 from ncalr.acquire.scores.ff import ff
 from ncalr.errors import BadInput
+from ncalr.geometry.moments import Moments
 from ncalr.kernels import Array, Backend
 
 WINSOR_LIMIT = 3.0
 
 
-def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore") -> Array:
-    """Each part on a common scale, averaged."""
+def fuse(
+    parts: Mapping[str, Array],
+    backend: Backend,
+    moments: Mapping[str, Moments] | None = None,
+    *,
+    fusion: str = "zscore",
+) -> Array:
+    """Each part on a common scale, averaged. `moments` are those of a pool that the parts are a piece of."""
     if fusion == "rank":
         scaled = [backend.asarray(rankdata(backend.numpy(part)) / len(part)) for part in parts.values()]
     elif fusion in ("zscore", "winsor"):
-        scaled = [zscore(part, backend) for part in parts.values()]
+        scaled = [zscore(part, backend, moments[name] if moments else None) for name, part in parts.items()]
         if fusion == "winsor":
             scaled = [backend.xp.clip(part, -WINSOR_LIMIT, WINSOR_LIMIT) for part in scaled]
     else:
@@ -49,9 +57,17 @@ def fuse(parts: Mapping[str, Array], backend: Backend, *, fusion: str = "zscore"
     return total
 
 
-def zscore(part: Array, backend: Backend) -> Array:
+def by_moments(*, fusion: str = "zscore") -> bool:
+    """Ranks need every value of the pool; z-scores need its moments, and never fall where a part rises."""
+    return fusion != "rank"
+
+
+def zscore(part: Array, backend: Backend, moments: Moments | None = None) -> Array:
     """Less the mean, over the population standard deviation, in float64; 0 where all are equal."""
     values = backend.asarray(part, "float64")
+    if moments is not None or backend.xp is np:
+        moments = moments or Moments.of(values)
+        return (values - moments.mean) / moments.spread if moments.spread else values * 0
     mean = values.mean()
     values = values - mean
     spread = float(backend.xp.einsum("n,n->", values, values) / len(values)) ** 0.5
@@ -68,6 +84,7 @@ def zscore(part: Array, backend: Backend) -> Array:
     "ncal",
     needs={"features", "predictions", "flips", "statistics"},
     fuse=fuse,
+    by_moments=by_moments,
     rowwise=True,
     spots={"features"},
     cites="Goel et al. 2025",

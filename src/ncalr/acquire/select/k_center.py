@@ -28,7 +28,6 @@ from ncalr.acquire.select.spaces import Points, Space
 from ncalr.types import Scored, Selection
 
 _LARGEST_BLOCK = 4096
-_CHUNK = 16384
 
 
 @selector("k_center", needs=lambda o: spaces.needs(o["space"]), wants=lambda o: spaces.wants(o["space"]))
@@ -104,8 +103,7 @@ class _State:
     def _start(self, labelled: Points) -> Any:
         """First bounds: the distance to a few of the centres."""
         first = labelled.at(slice(0, self.space.backend.block_rows // 8))
-        chunks = [slice(start, min(start + _CHUNK, self.n)) for start in range(0, self.n, _CHUNK)]
-        bounds = [self.space.nearest(self.space.take(rows), first) for rows in chunks]
+        bounds = [nearest for _, nearest in self.space.sweep(first)]
         self.seen[:] = len(first)
         spaces.check_range(self.space.backend, labelled.own)
         return spaces.check_range(self.space.backend, self.space.backend.xp.concatenate(bounds))

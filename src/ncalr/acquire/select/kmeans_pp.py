@@ -27,7 +27,6 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 _LISTED = 8
-_BLOCK = 16384
 
 
 @selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]))
@@ -52,7 +51,7 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
     """k picks and the squared distance of each at the moment it was picked."""
     backend, n = space.backend, space.evidence.n
     pool = Pool(space)
-    own = np.concatenate([backend.numpy(spaces.check_range(backend, points.own)) for _, points in pool.blocks()])
+    own = np.concatenate([backend.numpy(spaces.check_range(backend, own)) for _, own in pool.sweep()])
     start = int(np.argmin(lottery.keys()))
     if first == "largest":
         level = np.flatnonzero(own == own.max())
@@ -101,22 +100,21 @@ def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None
 
 
 class Pool:
-    """The points of the pool, a block at a time; held where every pick looks at all of them and they fit."""
+    """The points of the pool; held where every pick looks at all of them and they fit."""
 
     def __init__(self, space: Space) -> None:
-        n = space.evidence.n
+        whole = space.evidence.sweeper is None and space.size <= space.backend.held_bytes
         self.space = space
-        self.held = space.take(slice(0, n)) if space.size <= space.backend.held_bytes else None
+        self.held = space.take(slice(0, space.evidence.n)) if whole else None
 
-    def blocks(self) -> Iterator[tuple[slice, Points]]:
-        """Rows and their points."""
-        n = self.space.evidence.n
-        if self.held is not None:
-            yield slice(0, n), self.held
+    def sweep(self, centres: Points | None = None) -> Iterator[tuple[slice, Any]]:
+        """As `Space.sweep`, cut at the same places."""
+        if self.held is None:
+            yield from self.space.sweep(centres)
             return
-        for start in range(0, n, _BLOCK):
-            rows = slice(start, min(start + _BLOCK, n))
-            yield rows, self.space.take(rows)
+        for rows in spaces.chunks(self.space.evidence.n):
+            points = self.held.at(rows)
+            yield rows, points.own if centres is None else self.space.nearest(points, centres)
 
     def one(self, at: int) -> Points:
         """One item's point."""
@@ -125,7 +123,6 @@ class Pool:
 
 def _refresh(pool: Pool, weight: Any, centres: Points) -> None:
     """Bring every weight up to date with these centres, in place."""
-    space = pool.space
-    for rows, points in pool.blocks():
-        nearest = space.nearest(points, centres)
-        weight[rows] = space.backend.xp.minimum(weight[rows], space.backend.asarray(nearest, "float64"))
+    backend = pool.space.backend
+    for rows, nearest in pool.sweep(centres):
+        weight[rows] = backend.xp.minimum(weight[rows], backend.asarray(nearest, "float64"))

@@ -18,7 +18,7 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 
-@selector("round_robin", needs={"features"})
+@selector("round_robin", needs={"features"}, holds_pool=True)
 def round_robin(
     scored: Scored,
     evidence: Evidence,

@@ -12,7 +12,7 @@ The symmetric divergence is a matrix product too: with u = (p, log p) and v = (l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ NEEDS = {
     "probabilities": ({"outputs"}, {"labelled_outputs"}),
     "gradients": ({"features", "outputs"}, set()),
 }
+CHUNK = 16384
 LOWEST_LOG = -18.420680743952367  # log 1e-8
 
 
@@ -51,6 +52,7 @@ class Space:
 
     kind: str
     evidence: Evidence
+    middle: Array | None = None  # the centre, for a piece of a larger pool
 
     @property
     def backend(self) -> Backend:
@@ -60,6 +62,8 @@ class Space:
     @cached_property
     def centre(self) -> Array:
         """About the mean feature. Distances do not change, and a large common part would cost them their digits."""
+        if self.middle is not None:
+            return self.middle
         n = self.evidence.n
         sample = self.backend.wide(self.evidence.take("features", np.arange(0, n, max(1, n // 1024))))
         centre = sample.sum(0) / len(sample)
@@ -89,6 +93,22 @@ class Space:
             if self.kind == "probabilities"
             else _gradient(self.backend, features[0], outputs)
         )
+
+    def sweep(self, centres: Points | None = None) -> Iterator[tuple[slice, Array]]:
+        """Over the whole pool: squared distances to the nearest of `centres`, or the items' own terms without any.
+
+        Chunks are cut at the same places wherever they are computed, so that the last bits are the same, too.
+        """
+        if self.evidence.sweeper is not None:
+            yield from self.evidence.sweeper(self, centres)
+            return
+        for rows in chunks(self.evidence.n):
+            yield rows, self.swept(rows, centres)
+
+    def swept(self, rows: Any, centres: Points | None) -> Array:
+        """One chunk of a sweep."""
+        points = self.take(rows)
+        return points.own if centres is None else self.nearest(points, centres)
 
     def labelled(self) -> Points | None:
         """The labelled items as points, where they were given and there are any."""
@@ -129,6 +149,11 @@ class Space:
         for left, right in zip(a.factors[1:], b.factors[1:], strict=True):
             inner *= left @ right.T
         return inner
+
+
+def chunks(n: int) -> list[slice]:
+    """A pool of n items in pieces that are worth a matrix product each."""
+    return [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
 
 
 def check_range(backend: Backend, squares: Array) -> Array:

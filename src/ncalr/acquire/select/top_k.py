@@ -14,7 +14,7 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 
-@selector("top_k")
+@selector("top_k", best_only=True)
 def top_k(scored: Scored, evidence: Evidence, k: int, lottery: Lottery) -> Selection:
     """The k highest scores, ties broken at random."""
     return Selection(best(wanted_scores(scored, "top_k"), k, evidence, lottery))

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr.learn.ranks import AddAll, current
+
 
 class NormAct(nn.BatchNorm2d):
     """relu(normalise(x) + residual), each of the two optional."""
@@ -23,6 +25,8 @@ class NormAct(nn.BatchNorm2d):
 
     def forward(self, x: Any, residual: Any = None) -> Any:
         """As the class says."""
+        if self.training and current().together:
+            return self._over_all_ranks(x, residual)
         slopes = torch.is_grad_enabled() and not self.training  # as for SISOM: the fused pass has none there
         wide = x.is_cuda and x.dtype == torch.bfloat16 and x.shape[1] % 64 == 0
         if wide and not slopes and not self.is_traced() and _fused():
@@ -34,6 +38,24 @@ class NormAct(nn.BatchNorm2d):
         if residual is not None:
             x = x + residual
         return F.relu(x, inplace=True) if self.relu else x
+
+    def _over_all_ranks(self, x: Any, residual: Any) -> Any:
+        """The same, with the mean and the variance of all ranks' batches."""
+        wide = x.float()
+        axes = (0, *range(2, x.ndim))
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        count = AddAll.apply(torch.tensor(float(x.numel() // x.shape[1]), device=x.device))
+        mean = AddAll.apply(wide.sum(axes)) / count
+        away = wide - mean.view(shape)
+        var = AddAll.apply((away * away).sum(axes)) / count
+        with torch.no_grad():
+            share = self.momentum or 0.1
+            self.running_mean.lerp_(mean, share)
+            self.running_var.lerp_(var * (count / (count - 1).clamp_min(1)), share)
+        scale = self.weight * torch.rsqrt(var + self.eps)
+        out = (away * scale.view(shape) + self.bias.view(shape)).to(x.dtype)
+        out = out if residual is None else out + residual
+        return F.relu(out) if self.relu else out
 
     @staticmethod
     def is_traced() -> bool:

@@ -1,0 +1,170 @@
+"""`ncalr pool`: pools on disk, made, grown, looked at, checked, taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Pools on disk: sharded arrays with ids and checksums, of any size.")
+
+Folder = Annotated[Path, typer.Argument(help="The folder of the pool.")]
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(help="NAME=FILE.npy for each column; or tables: .parquet, .arrow, .feather, .npz, .safetensors."),
+]
+Ids = Annotated[
+    str | None, typer.Option(help="The column of the tables that names the items; or a file of ids: .npy or .txt.")
+]
+Rename = Annotated[list[str] | None, typer.Option(help="OLD=NEW: a column of the tables under another name.")]
+Images = Annotated[Path | None, typer.Option(help="A folder of images, made vectors by --network.")]
+Network = Annotated[str, typer.Option(help="A network by name, such as 'timm:NAME(pretrained=true)'.")]
+Size = Annotated[int, typer.Option(help="Pixels that images are brought to.")]
+Device = Annotated[str | None, typer.Option(help="Where the network runs: cpu or cuda.")]
+ShardItems = Annotated[int | None, typer.Option(help="Items a shard; about 128 MB if not given.")]
+
+
+@app.command()
+def create(
+    folder: Folder,
+    sources: Sources = None,
+    ids: Ids = None,
+    rename: Rename = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(help="NAME=float16, bfloat16 or float32: how to store a column.")
+    ] = None,
+    images: Images = None,
+    network: Network = "",
+    size: Size = 224,
+    device: Device = None,
+    shard_items: ShardItems = None,
+) -> None:
+    """Write a new pool.
+
+    Example: ncalr pool create pool features=features.npy logits=logits.npy --ids names.txt --dtype features=float16
+    """
+    from ncalr.data.shards import write_shards
+
+    blocks, stored = _blocks(sources or [], ids, _pairs(rename), images, network, size, device)
+    stored |= _pairs(dtype)
+    write_shards(folder, blocks, shard_items=shard_items, dtypes=stored)
+    info(folder)
+
+
+@app.command()
+def append(
+    folder: Folder,
+    sources: Sources = None,
+    ids: Ids = None,
+    rename: Rename = None,
+    images: Images = None,
+    network: Network = "",
+    size: Size = 224,
+    device: Device = None,
+    shard_items: ShardItems = None,
+) -> None:
+    """Add items to a pool. If anything fails (a full disk, too), the pool is as it was."""
+    from ncalr.data.shards import append_shards
+
+    blocks, _ = _blocks(sources or [], ids, _pairs(rename), images, network, size, device)
+    append_shards(folder, blocks, shard_items=shard_items)
+    info(folder)
+
+
+@app.command()
+def info(folder: Folder) -> None:
+    """Say what a pool holds."""
+    from ncalr.data.manifest import IDS, read_manifest
+
+    manifest = read_manifest(folder)
+    size = sum(file.bytes for shard in manifest.shards for file in shard.files.values())
+    print(f"{folder}: {manifest.rows:,} items, {len(manifest.shards):,} shards, {size / 1e9:.3g} GB")
+    for name, kind in manifest.columns.items():
+        print(f"  {name:<24} {kind}")
+    if IDS not in manifest.columns:
+        print(f"  {IDS:<24} 0..{manifest.rows - 1}")
+
+
+@app.command()
+def verify(folder: Folder) -> None:
+    """Read all of a pool and compare it with its checksums. Exit code 1 if anything is wrong."""
+    import sys
+
+    from ncalr.data.verify import verify as look
+
+    found = look(folder)
+    for damage in found:
+        print(damage, file=sys.stderr)
+    print(f"{folder}: {'whole' if not found else f'{len(found)} places are damaged'}")
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(folder: Folder, out: Annotated[Path, typer.Argument(help="A .parquet file to write.")]) -> None:
+    """Write a pool as one Parquet file: the ids and every column."""
+    from ncalr.data.exchange import to_parquet
+    from ncalr.errors import BadInput
+
+    if out.suffix != ".parquet":
+        raise BadInput(f"pools are exported as .parquet, got {out.name!r}")
+    print(f"{to_parquet(folder, out):,} items written to {out}")
+
+
+def _blocks(
+    sources: list[str],
+    ids: str | None,
+    rename: dict[str, str],
+    images: Path | None,
+    network: str,
+    size: int,
+    device: str | None,
+) -> tuple[Any, dict[str, str]]:
+    """The blocks to write and how some columns are stored."""
+    from ncalr.errors import BadInput
+
+    if images is not None:
+        from ncalr.data.images import ImagePool
+        from ncalr.learn.embed import embed
+
+        if sources or not network:
+            raise BadInput("--images needs --network, and no other sources")
+        return embed(ImagePool(images, size=size), network, device=device), {}
+    named = [source for source in sources if "=" in source]
+    if not sources or (named and len(named) < len(sources)):
+        raise BadInput("give columns as NAME=FILE.npy, or tables, or --images; tables and columns cannot be mixed")
+    return _arrays(named, ids) if named else _tables(sources, ids, rename)
+
+
+def _arrays(named: list[str], ids: str | None) -> tuple[Any, dict[str, str]]:
+    from ncalr.cli.query import read_array, read_ids
+    from ncalr.data.exchange import by_item
+
+    columns = by_item({name: read_array(Path(path)) for name, path in _pairs(named).items()})
+    if ids is not None:
+        columns["ids"] = read_ids(Path(ids))
+    return columns, {}
+
+
+def _tables(sources: list[str], ids: str | None, rename: dict[str, str]) -> tuple[Any, dict[str, str]]:
+    from ncalr.data.exchange import read_columns, stored_dtypes
+
+    def blocks() -> Iterator[Any]:
+        for source in sources:
+            yield from read_columns(source, ids=ids, rename=rename)
+
+    return blocks(), stored_dtypes(sources[0], rename)
+
+
+def _pairs(words: list[str] | None) -> dict[str, str]:
+    from ncalr.errors import BadInput
+
+    pairs = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise BadInput(f"expected NAME=VALUE, got {word!r}")
+        pairs[name] = value
+    return pairs

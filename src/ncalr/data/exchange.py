@@ -1,0 +1,190 @@
+"""Columns from files of other kinds, and a pool as Parquet.
+
+    write_shards("pool", read_columns("table.parquet", ids="name", rename={"embedding": "features"}))
+    write_shards("pool", read_columns("arrays.npz"))        also .npy, .safetensors, .arrow, .feather
+    to_parquet("pool", "pool.parquet")
+
+Tables are read a batch at a time, and arrays where they lie, so that files larger than the memory do. A column of lists
+of equal lengths becomes a matrix. Parquet and Arrow need pyarrow (the extra `parquet`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.acquire.evidence import POOL_AXIS
+from ncalr.data.columns import stream
+from ncalr.data.manifest import IDS
+from ncalr.data.shards import ShardedPool
+from ncalr.errors import BadInput, MissingExtra
+
+Array = npt.NDArray[Any]
+SUFFIXES = (".parquet", ".arrow", ".feather", ".npy", ".npz", ".safetensors")
+_ROWS = 16384
+_SAFE = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+}
+
+
+def read_columns(
+    path: str | Path, *, ids: str | None = None, rename: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The columns of a file, block after block, ready for `write_shards`.
+
+    `ids` is the column that names the items; `rename` maps names of the file to names of columns. A `.npy` file is one
+    array, called after the file. Arrays have one row an item.
+    """
+    source, names = Path(path), dict(rename or {})
+    if source.suffix not in SUFFIXES:
+        raise BadInput(f"columns are read from {', '.join(SUFFIXES)}, got {source.name!r}")
+    if not source.is_file():
+        raise BadInput(f"there is no file {source}")
+    if ids is not None:
+        names[ids] = IDS
+    blocks = _table(source) if source.suffix in (".parquet", ".arrow", ".feather") else iter([_arrays(source)])
+    for block in blocks:
+        missing = names.keys() - block.keys()
+        if missing:
+            raise BadInput(f"{source} has no column {', '.join(sorted(missing))}; it has {', '.join(block)}")
+        yield {names.get(name, name): values for name, values in block.items()}
+
+
+def stored_dtypes(path: str | Path, rename: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The columns of a .safetensors file that are bfloat16: their numbers come as bits."""
+    if Path(path).suffix != ".safetensors":
+        return {}
+    header, _ = _safe_header(Path(path))
+    return {(rename or {}).get(name, name): "bfloat16" for name, facts in header.items() if facts["dtype"] == "BF16"}
+
+
+def by_item(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Evidence as `ncalr.query` takes it, with the items along the first axis, as a pool on disk keeps it."""
+    return {name: np.moveaxis(array, POOL_AXIS.get(name, 0), 0) for name, array in arrays.items()}
+
+
+def to_parquet(pool: ShardedPool | str | Path, path: str | Path) -> int:
+    """Write every column and the ids as one Parquet file; how many rows. Written beside it first, then put in place."""
+    pool = pool if isinstance(pool, ShardedPool) else ShardedPool(pool)
+    arrow, parquet = _pyarrow()
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    n = len(pool)
+    ranges = [(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
+    writer = None
+    try:
+        for (start, stop), block in stream(pool.columns, ranges):
+            columns = {IDS: np.arange(start, stop), **block}
+            table = arrow.table({name: _arrow_array(arrow, values) for name, values in columns.items()})
+            writer = writer or parquet.ParquetWriter(part, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return n
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """The arrays of a file, mapped where the format allows it."""
+    try:
+        if path.suffix == ".npy":
+            return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        return _safe_tensors(path)
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
+
+
+def _safe_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a .safetensors file: a length, a JSON header, then the bytes."""
+    header, start = _safe_header(path)
+    found: dict[str, Any] = {}
+    for name, facts in header.items():
+        begin = facts["data_offsets"][0]
+        found[name] = np.memmap(path, np.dtype(_SAFE[facts["dtype"]]), "r", start + begin, tuple(facts["shape"]))
+    return found
+
+
+def _safe_header(path: Path) -> tuple[dict[str, Any], int]:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > 100_000_000:
+            raise BadInput(f"{path} is not a .safetensors file: its header would have {size} bytes")
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
+
+
+def _table(path: Path) -> Iterator[dict[str, Any]]:
+    arrow, parquet = _pyarrow()
+    try:
+        if path.suffix == ".parquet":
+            batches = parquet.ParquetFile(path).iter_batches(_ROWS)
+        else:
+            file = arrow.ipc.open_file(arrow.memory_map(str(path)))
+            batches = (file.get_batch(at) for at in range(file.num_record_batches))
+        for batch in batches:
+            yield {name: _matrix(name, batch.column(name)) for name in batch.schema.names}
+    except (OSError, arrow.ArrowException) as error:
+        raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
+
+
+def _matrix(name: str, column: Any) -> Array:
+    """A column of numbers or texts as it is; one of lists of equal lengths as a matrix."""
+    if column.null_count:
+        raise BadInput(f"column {name} has {column.null_count} empty cells; fill them or leave those rows out")
+    shape, values = [len(column)], column
+    while str(values.type).startswith(("list", "large_list", "fixed_size_list")):
+        rows, values = len(values), values.flatten()
+        if not rows or len(values) % rows or not _even(column, rows, len(values)):
+            raise BadInput(f"the lists of column {name} have different lengths; a column needs rows of one length")
+        shape.append(len(values) // rows)
+        column = values
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(shape)
+
+
+def _even(column: Any, rows: int, total: int) -> bool:
+    """Whether every list has the same length."""
+    if str(column.type).startswith("fixed_size_list"):
+        return True
+    offsets = np.asarray(column.offsets)
+    return bool((np.diff(offsets) == total // rows).all())
+
+
+def _arrow_array(arrow: Any, values: Array) -> Any:
+    """Rows as nested lists of fixed sizes."""
+    array = arrow.array(np.ascontiguousarray(values).reshape(-1))
+    for size in reversed(values.shape[1:]):
+        array = arrow.FixedSizeListArray.from_arrays(array, size)
+    return array
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtra(
+            "Parquet and Arrow files need pyarrow; install it with: pip install 'ncalr[parquet]'"
+        ) from None
+    return arrow, parquet

@@ -1,0 +1,407 @@
+"""The door for pools on disk: the same question as `ncalr.query`, the same answer, whatever the size of the pool.
+
+    ncalr.query_pool("ncal", 500, "pool", labelled_features=..., labels=...)
+    ncalr.query_pool("ncal", 500, "pool", engine="ray", address="auto", ...)
+
+Columns of the pool that are named as evidence take the place of the arrays. The ids, their order and their scores are
+those that `ncalr.query` gives for the same arrays in memory, for any number of shards and workers:
+
+| strategies                                         | how                                           | memory        |
+|----------------------------------------------------|-----------------------------------------------|---------------|
+| ncal, cmap, ff, margin, entropy, bald, sisom, ...  | one pass, a bounded list of candidates        | does not grow |
+| other fusions (rank) and selectors over scores     | one pass, the scores are kept                 | 8-24 B each   |
+| coreset, cdal, badge, probcover, the herdings      | distances are kept, rows are read when needed | 20-32 B each  |
+| typiclust, cluster_margin                          | on `candidates` items; the notes say so       | those items   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.acquire import door
+from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
+from ncalr.acquire.query import picks_of, query, score, statistics_of
+from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.select.spaces import Points, Space, chunks
+from ncalr.acquire.spec import Spec
+from ncalr.data.manifest import IDS
+from ncalr.data.shards import ShardedPool
+from ncalr.engine import Crew, Engine, open_engine
+from ncalr.engine.hold import Holder, Share
+from ncalr.engine.lazy import as_evidence
+from ncalr.engine.tally import Tally
+from ncalr.engine.work import Work
+from ncalr.errors import BadInput
+from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import choose
+from ncalr.types import Picks, Scored
+
+Array = npt.NDArray[Any]
+Progress = Callable[[int, int], None]
+"""Called with the rows done and all rows of a pass."""
+
+
+def query_pool(
+    strategy: str | Spec | Strategy,
+    k: int,
+    pool: ShardedPool | str | Path,
+    *,
+    labelled_features: Any = None,
+    labels: Any = None,
+    labelled_logits: Any = None,
+    labelled_probs: Any = None,
+    labelled_enhanced: Any = None,
+    statistics: Any = None,
+    classes: int | None = None,
+    exclude: Any = None,
+    seed: int | Sequence[int] = 0,
+    device: Any = None,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    candidates: int = 32768,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Picks:
+    """The k items of a pool on disk to label next, most wanted first; see the module's text.
+
+    Arguments are those of `ncalr.query`, except that what is known of the pool are its columns. `engine` is "local"
+    (threads), "processes", "ray" (with an `address`, or a cluster on this machine), or one that is open already;
+    `workers` says how many. `candidates` bounds the items that the methods which need all rows at once are run on.
+    """
+    store = pool if isinstance(pool, ShardedPool) else ShardedPool(pool)
+    labelled = {
+        "labelled_features": labelled_features,
+        "labels": labels,
+        "labelled_logits": labelled_logits,
+        "labelled_probs": labelled_probs,
+        "labelled_enhanced": labelled_enhanced,
+        "statistics": statistics,
+    }
+    plan = resolve(strategy, options)
+    held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
+    with held as ready:
+        asked = _Query(plan, k, store, labelled, classes, exclude, seed, device, ready, candidates, progress)
+        return asked.answer(strategy, options)
+
+
+class _Query:
+    """One question to one pool, after a look at everything that was given."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        k: int,
+        store: ShardedPool,
+        labelled: Mapping[str, Any],
+        classes: int | None,
+        exclude: Any,
+        seed: int | Sequence[int],
+        device: Any,
+        engine: Engine,
+        candidates: int,
+        progress: Progress | None,
+    ) -> None:
+        self.plan, self.store, self.seed, self.device = plan, store, seed, device
+        self.engine, self.candidates, self.progress = engine, candidates, progress
+        columns = {name: as_evidence(name, store[name]) for name in _evidence_columns(store)}
+        self.arrays = door.as_arrays({**columns, **labelled})
+        self.n, self.k, self.classes = len(store), 0, 0
+        door.check_needs(plan, self.arrays)
+        door.check_labelled(self.arrays, plan.needs)
+        self.used = door.used(plan, self.arrays)
+        self.exclude = _excluded(exclude, store)
+        self._known_labels()
+        self.classes = self._count_classes(classes)
+        if "statistics" in self.used or {"labelled_features", "labels"} <= self.used:
+            self._make_statistics()
+        self.left_out = self._count_excluded()
+        self.k = door.check_k(k, self.n - self.left_out, self.left_out)
+        if candidates < self.k:
+            raise BadInput(f"candidates must be at least k = {k}, got {candidates}")
+
+    def answer(self, strategy: Any, options: dict[str, Any]) -> Picks:
+        """The picks, by whichever way keeps least in memory."""
+        work = self._work(strategy, options)
+        chooser = self.plan.select.selector
+        if chooser.holds_pool:
+            return self._among_candidates(work)
+        if self._streams() and chooser.best_only:
+            return self._best(work)
+        return self._over_scores(work)
+
+    # -- one pass, a bounded list -----------------------------------------------------------------------------------
+
+    def _streams(self) -> bool:
+        made = self.plan.strategy
+        if made.score is None or not made.rowwise:
+            return False
+        return made.fuse is None or (
+            made.by_moments is not None and call(made.by_moments, options=self.plan.options) is True
+        )
+
+    def _best(self, work: Work) -> Picks:
+        tally, order, scores = self._ranked(work)
+        positions = tally.position[order]
+        parts = {name: tally.parts[order, at] for at, name in enumerate(tally.names)}
+        return Picks(self._ids(positions), scores[order], parts, str(self.plan.spec))
+
+    def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
+        """The tally of the pool, its best candidates in order, and the scores of all its candidates."""
+        tally = self._tally(work)
+        if self.plan.strategy.fuse is None:
+            return tally, tally.best(), tally.value
+        fused = work.with_moments(tally.moments)
+        if tally.ok:
+            scores = fused.fuse(dict(zip(tally.names, tally.parts.T, strict=True)))
+            order = tally.best(scores)
+            if _proven(tally, fused, scores[order]):
+                return tally, order, scores
+        tally = self._tally(fused)
+        return tally, tally.best(), tally.value
+
+    def _tally(self, work: Work) -> Tally:
+        whole: Tally | None = None
+
+        def bars() -> Array | None:
+            return whole.bars if whole is not None and whole.settled else None
+
+        for made in self._map(work, "tally", bars):
+            if whole is None:
+                whole = made
+            else:
+                whole.merge(made)
+        assert whole is not None  # noqa: S101 (a pool has at least one unit)
+        whole.settle()
+        return whole
+
+    # -- the scores are kept ------------------------------------------------------------------------------------------
+
+    def _over_scores(self, work: Work) -> Picks:
+        ids, rows = self._open()
+        backend = choose(self.device)
+        kept = {name: self.arrays[name] for name in self.used}
+        evidence = Evidence(kept, backend, self.n - self.left_out, self.classes, rows)
+        made, again = self.plan.strategy, partial(score, self.plan)
+        if made.score is None:
+            scored = Scored(None, {}, again)
+        elif not made.rowwise:
+            scored = score(self.plan, evidence)
+        else:
+            pieces = dict(self._map(work, "gather"))
+            whole = [pieces[unit] for unit in sorted(pieces) if pieces[unit]]
+            parts = {name: backend.asarray(np.concatenate([piece[name] for piece in whole])) for name in whole[0]}
+            fused = call(made.fuse, parts, backend, options=self.plan.options) if made.fuse else None
+            scored = Scored(next(iter(parts.values())) if fused is None else fused, parts, again)
+        sweeper = _Sweeper(self.engine, work, rows, evidence.n)
+        with closing(sweeper):
+            return picks_of(self.plan, replace(evidence, sweeper=sweeper.hook()), scored, self.k, ids, self.seed)
+
+    # -- on some candidates -------------------------------------------------------------------------------------------
+
+    def _among_candidates(self, work: Work) -> Picks:
+        among = self.n - self.left_out
+        notes: tuple[str, ...] = ()
+        if among <= self.candidates:
+            _, rows = self._open()
+            positions = np.arange(self.n)[rows]
+        else:
+            fits = self._streams()
+            narrow = replace(work, k=self.candidates, shared={})
+            if not fits:
+                narrow = replace(narrow, strategy="random", options={}, columns=(), given={})
+            asked = self if fits else self._of("random")
+            tally, order, _ = asked._ranked(narrow)
+            positions = np.sort(tally.position[order])
+            which = "those with the highest scores" if fits else "a random sample"
+            notes = (f"chosen among {self.candidates} of {among} items: {which}",)
+        rest = {name: array for name, array in self.arrays.items() if name in self.used and name not in POOL_AXIS}
+        here: dict[str, Any] = {
+            name: np.moveaxis(self.store[name][positions], 0, POOL_AXIS[name])
+            for name in self.used
+            if name in POOL_AXIS
+        }
+        picks = query(
+            self.plan.strategy,
+            self.k,
+            **here,
+            **rest,
+            classes=self.classes or None,
+            ids=self._ids(positions),
+            seed=self.seed,
+            device=self.device,
+            **self.plan.spec.options,
+        )
+        return replace(picks, notes=(*notes, *picks.notes))
+
+    def _of(self, strategy: str) -> _Query:
+        """The same question with a strategy that needs nothing."""
+        other = object.__new__(_Query)
+        other.__dict__.update(self.__dict__, plan=resolve(strategy))
+        return other
+
+    # -- small things -------------------------------------------------------------------------------------------------
+
+    def _work(self, strategy: Any, options: dict[str, Any]) -> Work:
+        read = tuple(name for name in sorted(self._scored_from()) if name in POOL_AXIS)
+        given = {name: self.arrays[name] for name in self._scored_from() if name not in POOL_AXIS}
+        return Work(
+            str(self.store.folder),
+            strategy,
+            options,
+            read,
+            given,
+            self.classes,
+            self.seed,
+            self.exclude,
+            self.device,
+            self.k,
+        )
+
+    def _scored_from(self) -> set[str]:
+        """The arrays that the scores are made of; selectors read theirs on their own."""
+        needs = self.plan.strategy.needs | self.plan.strategy.wants
+        if self.plan.strategy.score is None:
+            return set()
+        return {part for name in needs for part in source_of(name, self.arrays) or ()}
+
+    def _map(self, work: Work, task: str, hint: Any = lambda: None) -> Iterator[Any]:
+        units = work.units()
+        for done, result in enumerate(self.engine.map(getattr(work, task), units, hint), 1):
+            if self.progress is not None:
+                self.progress(done * self.n // len(units), self.n)
+            yield result
+
+    def _open(self) -> tuple[Any, Any]:
+        """The ids of the open items, and their positions."""
+        names = self.store.ids if IDS in self.store.columns else door.Positions(self.n)
+        rows = door.open_positions(names, self.exclude)
+        return names if isinstance(rows, slice) else names[rows], rows
+
+    def _ids(self, positions: Array) -> Array:
+        return self.store[IDS][positions] if IDS in self.store.columns else positions
+
+    def _count_excluded(self) -> int:
+        """How many items are left out; each id must be one of the pool's."""
+        if self.exclude is None:
+            return 0
+        if IDS in self.store.columns:
+            work = replace(self._work("random", {}), columns=(), given={})
+            found = np.concatenate(list(self.engine.map(work.known, work.units())))
+        else:
+            found = self.exclude[(self.exclude >= 0) & (self.exclude < self.n)]
+        strangers = np.setdiff1d(self.exclude, found)
+        if len(strangers):
+            raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
+        return len(self.exclude)
+
+    def _known_labels(self) -> None:
+        """What is known of the labelled set: looked at here, once."""
+        about = {name: self.arrays[name] for name in self.used if name not in POOL_AXIS}
+        evidence = Evidence(about, choose(None), 0, 0)
+        for name in sorted(about.keys() - {"statistics"}):
+            door.check_values(name, about[name])
+            door.check_array(name, evidence)
+
+    def _count_classes(self, classes: int | None) -> int:
+        guesses = ("predictions", "checkpoint_predictions")
+        plain = {name: array for name, array in self.arrays.items() if name not in guesses}
+        found = door.count_classes(plain, classes)
+        told = classes is not None or any("c" in door.SHAPES.get(name, ()) for name in plain) or "statistics" in plain
+        read = tuple(name for name in guesses if name in self.used)
+        if told or not read:
+            return found
+        work = replace(self._work("random", {}), columns=read, given={})
+        spans = list(self._map(work, "span"))
+        low, high = int(min(span[0] for span in spans)), int(max(span[1] for span in spans))
+        if low < 0:
+            raise BadInput(f"{read[0]} must lie in 0..{high} (classes count from 0), got {low}..{high}")
+        return max(found, high + 1)
+
+    def _make_statistics(self) -> None:
+        """The class statistics, once and here: what travels to the workers is as large as the class means."""
+        if "statistics" not in self.arrays and "statistics" in self.plan.needs | self.plan.wants:
+            features, labels = self.arrays["labelled_features"], self.arrays["labels"]
+            self.arrays["statistics"] = statistics_of(self.plan, features, labels, self.classes)
+            self.used = door.used(self.plan, self.arrays)
+
+
+class _Sweeper:
+    """Passes over the pool by a crew that holds its rows, where the engine has one."""
+
+    def __init__(self, engine: Engine, work: Work, rows: Any, n: int) -> None:
+        self.engine, self.work, self.rows, self.n = engine, work, rows, n
+        self.crews: dict[str, Crew | None] = {}
+
+    def hook(self) -> Any:
+        """What evidence calls; None where passes are best made here."""
+        return self if self.engine.crew(Holder, []) is not None else None
+
+    def __call__(self, space: Space, centres: Points | None) -> Iterator[tuple[slice, Array]]:
+        if space.kind not in self.crews:
+            shares = _shares(self.work, self.rows, self.n, space.kind, self.engine.workers)
+            self.crews[space.kind] = self.engine.crew(Holder, shares)
+        crew = self.crews[space.kind]
+        assert crew is not None  # noqa: S101 (`hook` asked)
+        middle = space.centre if space.kind == "features" else None
+        swept = (part for share in crew.ask("sweep", middle, centres) for part in share)
+        yield from zip(chunks(self.n), swept, strict=True)
+
+    def close(self) -> None:
+        """Let the crews go."""
+        for crew in self.crews.values():
+            if crew is not None:
+                crew.close()
+
+
+def _shares(work: Work, rows: Any, n: int, kind: str, workers: int) -> list[Share]:
+    """The chunks of a sweep in as many runs as there are workers."""
+    pieces = chunks(n)
+    cuts = np.linspace(0, len(pieces), min(workers, len(pieces)) + 1).astype(int)
+    shares = []
+    for first, last in pairwise(cuts):
+        part = [p if isinstance(rows, slice) else rows[p] for p in pieces[first:last]]
+        shares.append(Share(work.folder, kind, work.device, part))
+    return shares
+
+
+def _proven(tally: Tally, work: Work, best: Array) -> bool:
+    """Whether nothing that was let go could have been among the best: see `ncalr.engine.tally`."""
+    full = np.flatnonzero(tally.bars > -np.inf)
+    if not len(full):
+        return True
+    bars = tally.bars[full].astype(tally.kind)
+    below = np.nextafter(bars, bars.dtype.type(-np.inf)).astype(np.float64)
+    probe = work.fuse(dict(zip(tally.names, (below, full.astype(np.float64)), strict=True)))
+    return bool((probe < best[-1]).all())
+
+
+def _evidence_columns(store: ShardedPool) -> list[str]:
+    """The columns that are evidence; of logits and probabilities the logits, which keep more digits."""
+    names = [name for name in store.columns if name in POOL_AXIS]
+    return [name for name in names if name != "probs" or "logits" not in names]
+
+
+def _excluded(exclude: Any, store: ShardedPool) -> Array | None:
+    """The ids to leave out, each once."""
+    if exclude is None:
+        return None
+    exclude = to_numpy(exclude)
+    if exclude.ndim != 1:
+        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
+    if not len(exclude):
+        return None
+    texts = IDS in store.columns and store[IDS].dtype.kind == "U"
+    if (exclude.dtype.kind == "U") != texts or exclude.dtype.kind not in "iuU":
+        kind = "texts" if texts else "whole numbers"
+        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {kind}: give the same kind of ids")
+    return np.unique(exclude)

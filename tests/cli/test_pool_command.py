@@ -1,0 +1,114 @@
+"""`ncalr pool`, as a person would type it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ncalr.cli.app import app
+from ncalr.data.shards import ShardedPool
+
+FEATURES = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+
+
+def pool(*words):
+    return CliRunner().invoke(app, ["pool", *map(str, words)])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "f.npy", FEATURES)
+    np.save(tmp_path / "log.npy", np.arange(60).reshape(2, 30) % 5)
+    (tmp_path / "names.txt").write_text("\n".join(f"item-{at}" for at in range(30)))
+    done = pool(
+        *("create", tmp_path / "pool", f"features={tmp_path / 'f.npy'}"),
+        *(f"checkpoint_predictions={tmp_path / 'log.npy'}", "--ids", tmp_path / "names.txt"),
+        *("--dtype", "features=float16", "--shard-items", 12),
+    )
+    assert done.exit_code == 0, done.output
+    assert "30 items, 3 shards" in done.output
+    assert "features                 float16 of shape (4,)" in done.output
+    return tmp_path / "pool"
+
+
+def test_create_append_info(folder, tmp_path):
+    found = ShardedPool(folder)
+    assert found["checkpoint_predictions"].shape == (30, 2)
+    assert found.ids[29] == "item-29"
+    (tmp_path / "more.txt").write_text("\n".join(f"more-{at}" for at in range(30)))
+    done = pool(
+        *("append", folder, f"features={tmp_path / 'f.npy'}", f"checkpoint_predictions={tmp_path / 'log.npy'}"),
+        *("--ids", tmp_path / "more.txt"),
+    )
+    assert "60 items, 4 shards" in done.output
+    assert pool("info", folder).output == done.output
+
+
+def test_verify(folder):
+    assert pool("verify", folder).output == f"{folder}: whole\n"
+    path = folder / "features-00001.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    done = pool("verify", folder)
+    assert done.exit_code == 1
+    assert "features-00001.npy, rows 0..11 (items 12..23 of the pool)" in done.output
+
+
+def test_export_and_tables(folder, tmp_path):
+    pytest.importorskip("pyarrow")
+    assert "30 items" in pool("export", folder, tmp_path / "out.parquet").output
+    done = pool("create", tmp_path / "again", tmp_path / "out.parquet", "--rename", "features=items")
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(ShardedPool(tmp_path / "again").read(slice(None)), FEATURES.astype(np.float16))
+    assert "exported as .parquet" in str(pool("export", folder, "out.csv").exception)
+    numbered = pool("create", tmp_path / "numbered", f"features={tmp_path / 'f.npy'}")
+    assert "ids                      0..29" in numbered.output
+
+
+def test_images_through_a_network(tmp_path):
+    pytest.importorskip("torch")
+    images = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos").mkdir()
+    for at in range(5):
+        images.fromarray(np.full((9, 9, 3), 40 * at, np.uint8)).save(tmp_path / "photos" / f"{at}.png")
+    done = pool("create", tmp_path / "pool", "--images", tmp_path / "photos", "--network", "resnet8", "--size", 8)
+    assert done.exit_code == 0, done.exception
+    found = ShardedPool(tmp_path / "pool")
+    assert found.ids.tolist() == [f"{at}.png" for at in range(5)]
+    assert found["features"].shape == (5, 64)
+    assert len(np.unique(found["features"][:], axis=0)) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give columns as NAME=FILE"),
+        (["a.parquet", "b=c.npy"], "cannot be mixed"),
+        (["=x.npy"], "expected NAME=VALUE"),
+        (["--images", "photos"], "--images needs --network"),
+    ],
+)
+def test_what_cannot_be_meant(tmp_path, words, message):
+    assert message in str(pool("create", tmp_path / "pool", *words).exception)
+
+
+def test_query_of_a_pool(tmp_path):
+    import ncalr
+    from ncalr import testing
+    from ncalr.acquire.evidence import POOL_AXIS
+    from ncalr.data.exchange import by_item
+    from ncalr.data.shards import write_shards
+
+    arrays = testing.example_pool()
+    mine = {name: array for name, array in arrays.items() if name in POOL_AXIS}
+    write_shards(tmp_path / "pool", by_item(mine), shard_items=50)
+    words = []
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words += [] if name in mine else [f"--{name.replace('_', '-')}", str(tmp_path / f"{name}.npy")]
+    ask = ["query", "-k", "9", "--pool", str(tmp_path / "pool"), "--workers", "2", *words]
+    done = CliRunner().invoke(app, [*ask, "--out", str(tmp_path / "picks.npy")])
+    assert done.exit_code == 0, done.exception
+    np.testing.assert_array_equal(np.load(tmp_path / "picks.npy"), ncalr.query("ncal", 9, **arrays).ids)
+    done = CliRunner().invoke(app, [*ask, "--features", str(tmp_path / "features.npy")])
+    assert "leave out features" in str(done.exception)

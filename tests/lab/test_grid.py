@@ -1,0 +1,47 @@
+"""Seeds side by side in workers: the journals of one process."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import read_runs
+from ncalr.lab.session import carry_out
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+EXPERIMENT = Experiment(
+    strategies=("margin", "random"),
+    seeds=2,
+    start=20,
+    step=10,
+    end=30,
+    recipe="digits(epochs=2, checkpoints=2)",
+)
+
+
+def picks(runs):
+    """What every run asked for, without times."""
+    return {(run.strategy, run.seed): (run.accuracies, [line.get("ids") for line in run.lines]) for run in runs}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    runs, _ = carry_out(EXPERIMENT, tmp_path_factory.mktemp("here"), device="cpu", live=False)
+    return picks(runs)
+
+
+def test_processes_give_the_journals_of_one(here, tmp_path):
+    runs, page = carry_out(EXPERIMENT, tmp_path, device="cpu", engine="processes", workers=2)
+    assert page.exists()
+    assert picks(runs) == here == picks(read_runs(tmp_path))
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore")
+def test_ray_gives_the_journals_of_one(here, tmp_path, monkeypatch):
+    pytest.importorskip("ray", reason="Ray is not installed (pip install 'ncalr[ray]')")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    runs, _ = carry_out(EXPERIMENT, tmp_path / "out", device="cpu", engine="ray", workers=2)
+    assert picks(runs) == here
