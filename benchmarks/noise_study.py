@@ -52,7 +52,8 @@ POLICIES = {
     "single": ("single", ("random", "ncal")),
     "votes": ("votes(n=3)", ("ncal",)),
     "doubts": ("doubts", ("ncal",)),
-    "soft": ("doubts(soft=True)", ("ncal",)),
+    "bayes": ("doubts(method=bayes)", ("ncal",)),
+    "posterior": ("doubts(method=bayes, soft=True)", ("ncal",)),
 }
 ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 

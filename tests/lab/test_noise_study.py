@@ -59,11 +59,11 @@ def root(tmp_path, digits):
 
 def test_the_plan_is_what_must_be_shown(study):
     plan = study.plan()
-    assert len(plan) == 10
+    assert len(plan) == 12
     assert {e.budgets for e in plan.values()} == {(2000, 4500, 7000, 9500, 12000)}
     assert {e.seeds for e in plan.values()} == {3}
     people = {e.answers for name, e in plan.items() if name.startswith("people")}
-    assert people == {"single", "votes(n=3)", "doubts", "doubts(soft=True)"}
+    assert people == {"single", "votes(n=3)", "doubts", "doubts(method=bayes)", "doubts(method=bayes, soft=True)"}
     assert plan["worst-elr"].strategies == ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
     assert "/" not in plan["people-doubts-elr"].noise, "no machine's path in a result"
 
