@@ -52,7 +52,8 @@ POLICIES = {
     "single": ("single", ("random", "ncal")),
     "votes": ("votes(n=3)", ("ncal",)),
     "doubts": ("doubts", ("ncal",)),
-    "soft": ("doubts(soft=True)", ("ncal",)),
+    "bayes": ("doubts(method=bayes)", ("ncal",)),
+    "posterior": ("doubts(method=bayes, soft=True)", ("ncal",)),
 }
 ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 
@@ -82,7 +83,7 @@ def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: s
 
 
 def run(data: Path, out: Path, minutes: float, together: int, only: list[str], seeds: int = SEEDS) -> None:
-    """Train until the slice is over: seed by seed, all experiments of a kind and a training side by side."""
+    """Train until the slice is over: all experiments of an oracle and a training side by side, seed by seed."""
     from ncalr.learn import TorchLearner
 
     enough = _clock(minutes)
@@ -93,25 +94,24 @@ def run(data: Path, out: Path, minutes: float, together: int, only: list[str], s
             name = one.journal.folder.parents[1].name
             print(f"{name:<22}{one.strategy:<22}{one.seed}{answers:>8,}{100 * accuracy:>8.2f}", flush=True)
 
-    for seed in range(seeds):
-        for (kind, training), names in _kinds(only).items():
-            experiments = {name: plan()[name] for name in names}
-            print(kind, training, seed, flush=True)
-            began, before = time.perf_counter(), _trainings(out, names)
-            first = next(iter(experiments.values()))
-            dataset = load(first.dataset, data)
-            learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
-            parts = [
-                Part(one, settings_of(one, dataset, data), len(dataset.classes), out / name)
-                for name, one in experiments.items()
-            ]
-            runs = conduct_together(parts, learner, watch, enough, [seed])
-            done = _trainings(out, names) - before
-            if done:
-                _note(out, f"{kind} {training} {seed}", done, began, together)
-            if any(one.job is not None for one in runs):
-                print("the slice is over", flush=True)
-                return
+    for (kind, training), names in _kinds(only).items():
+        experiments = {name: plan()[name] for name in names}
+        print(kind, training, flush=True)
+        began, before = time.perf_counter(), _trainings(out, names)
+        first = next(iter(experiments.values()))
+        dataset = load(first.dataset, data)
+        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
+        parts = [
+            Part(one, settings_of(one, dataset, data), len(dataset.classes), out / name)
+            for name, one in experiments.items()
+        ]
+        runs = conduct_together(parts, learner, watch, enough, range(seeds))
+        done = _trainings(out, names) - before
+        if done:
+            _note(out, f"{kind} {training}", done, began, together)
+        if any(one.job is not None for one in runs):
+            print("the slice is over", flush=True)
+            return
 
 
 def _kinds(only: list[str]) -> dict[tuple[str, str], list[str]]:

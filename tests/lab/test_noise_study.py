@@ -59,11 +59,11 @@ def root(tmp_path, digits):
 
 def test_the_plan_is_what_must_be_shown(study):
     plan = study.plan()
-    assert len(plan) == 10
+    assert len(plan) == 12
     assert {e.budgets for e in plan.values()} == {(2000, 4500, 7000, 9500, 12000)}
     assert {e.seeds for e in plan.values()} == {3}
     people = {e.answers for name, e in plan.items() if name.startswith("people")}
-    assert people == {"single", "votes(n=3)", "doubts", "doubts(soft=True)"}
+    assert people == {"single", "votes(n=3)", "doubts", "doubts(method=bayes)", "doubts(method=bayes, soft=True)"}
     assert plan["worst-elr"].strategies == ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
     assert "/" not in plan["people-doubts-elr"].noise, "no machine's path in a result"
 
@@ -87,7 +87,7 @@ def test_slices_add_up(study, root, capsys, monkeypatch):
     for name in experiments:
         assert [answers for answers, _ in read_runs(root / "out" / name)[0].accuracies] == [30, 45]
     noted = [json.loads(line) for line in (root / "out" / "slices.jsonl").read_text().splitlines()]
-    assert [(line["experiment"], line["trainings"]) for line in noted] == [("worst plain 0", 2), ("people plain 0", 4)]
+    assert [(line["experiment"], line["trainings"]) for line in noted] == [("worst plain", 2), ("people plain", 4)]
 
 
 @pytest.mark.parametrize("part", ["ours", "plain", "in sample"])

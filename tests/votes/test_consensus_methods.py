@@ -34,7 +34,7 @@ steady = settings(deadline=None, derandomize=True, max_examples=40)
 
 
 def call(method: str, votes: Votes, **options):
-    if method == "crowdlab":
+    if method in ("crowdlab", "bayes"):
         options.setdefault("probs", np.full(votes.counts.shape, 1 / votes.classes))
     return METHODS[method](votes, **options)
 
@@ -99,7 +99,7 @@ def test_classes_renamed_are_answers_renamed(method: str) -> None:
     name = np.array([2, 0, 1])
     renamed = Votes.from_long(votes.item, votes.annotator, name[votes.label], 3)
     probs = rng.dirichlet(np.ones(3), 80)
-    options = ({"probs": probs}, {"probs": probs[:, name.argsort()]}) if method == "crowdlab" else ({}, {})
+    options = ({"probs": probs}, {"probs": probs[:, name.argsort()]}) if method in ("crowdlab", "bayes") else ({}, {})
     a, b = call(method, votes, **options[0]), call(method, renamed, **options[1])
     np.testing.assert_allclose(b.posterior[:, name], a.posterior, atol=1e-6)
 

@@ -7,21 +7,24 @@ import pytest
 from crowds import coins, crowd
 
 from ncalr.errors import BadInput
-from ncalr.votes import METHODS, Votes, crowdlab, dawid_skene, doubts, majority
+from ncalr.votes import METHODS, Votes, crowdlab, dawid_skene, doubts, gains, majority
 
 JUDGING = ("one_coin", "dawid_skene", "glad")  # those whose accuracy is that against the truth
 
 
+WANTED = {"crowdlab": doubts, "bayes": gains}  # those with a model, and what they say of one more answer
+
+
 def call(method: str, votes: Votes, **options):
-    if method == "crowdlab":
+    if method in WANTED:
         options.setdefault("probs", np.full(votes.counts.shape, 1 / votes.classes))
     found = METHODS[method](votes, **options)
     assert np.isfinite(found.posterior).all()
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1)
     assert np.isfinite(found.interval()).all()
     assert np.isfinite(found.accuracy[votes.given > 0]).all()
-    if method == "crowdlab":
-        assert np.isfinite(doubts(votes, found)).all()
+    if method in WANTED:
+        assert np.isfinite(WANTED[method](votes, found)).all()
     return found
 
 
@@ -68,7 +71,8 @@ def test_items_with_no_answer(method: str) -> None:
     keep = votes.item % 4 > 0
     votes = votes.at(keep)
     probs = np.tile([0.2, 0.2, 0.6], (100, 1))
-    found = call(method, votes, **({"probs": probs} if method == "crowdlab" else {}))
+    options = {"crowdlab": {"probs": probs}, "bayes": {"probs": probs, "temperature": 1.0}}.get(method, {})
+    found = call(method, votes, **options)
     silent = np.arange(100) % 4 == 0
     assert (found.labels[silent] == -1).all()
     assert (found.labels[~silent] >= 0).all()
@@ -76,10 +80,12 @@ def test_items_with_no_answer(method: str) -> None:
     expected = {
         "majority": np.full(3, 1 / 3),
         "crowdlab": probs[0],
+        "bayes": probs[0],
     }.get(method, (found.posterior[~silent].sum(axis=0) + 1 / 3) / 76)
     np.testing.assert_allclose(found.posterior[silent], np.tile(expected, (25, 1)), atol=1e-9)
     # and they change nothing for the others
-    options = {"probs": probs[~silent]} if method == "crowdlab" else {}
+    if method in WANTED:
+        options["probs"] = probs[~silent]
     alone = METHODS[method](votes.answered, **options)
     np.testing.assert_allclose(found.posterior[~silent], alone.posterior)
     np.testing.assert_allclose(found.interval(), alone.interval())
@@ -135,11 +141,11 @@ def test_one_annotator_only(method: str, shares: list[float]) -> None:
     labels = np.random.default_rng(5).choice(3, 300, p=shares)
     assert set(labels.tolist()) == {0, 1, 2}
     votes = Votes.from_matrix(labels[:, None], 3)
-    options = {"probs": np.eye(3)[labels]} if method == "crowdlab" else {}
+    options = {"probs": np.eye(3)[labels]} if method in WANTED else {}
     found = call(method, votes, **options)
     assert np.array_equal(found.labels, labels)
-    assert found.accuracy.tolist() == [1]
-    if method == "crowdlab":
+    assert found.accuracy.tolist() == [1 if method != "bayes" else pytest.approx(1, abs=1e-3)]
+    if method in WANTED:
         assert found.interval()[0, 0] > 0.9  # agreement with the consensus, in which the model has a say
         return
     assert found.interval()[0, 0] < 0.01

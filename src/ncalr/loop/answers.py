@@ -35,6 +35,9 @@ from ncalr.votes import METHODS
 VOICE = frozenset({"logits", "labelled_log"})
 """The evidence that the model's voice is made of."""
 
+WITH_MODEL = frozenset({"crowdlab", "bayes"})
+"""Methods in which the model has a voice."""
+
 _TIES = 0xD0BB7
 
 
@@ -68,7 +71,7 @@ class Policy:
     @property
     def needs(self) -> frozenset[str]:
         """What is asked of a model beside the strategy's needs."""
-        return VOICE if self.collects and self.method == "crowdlab" else frozenset()
+        return VOICE if self.collects and self.method in WITH_MODEL else frozenset()
 
     def fresh(self, k: int, owed: int) -> int:
         """How many new items k answers are for, where so many are owed to items that were begun.

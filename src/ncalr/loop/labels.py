@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.loop.answers import Doubts, Policy, most_wanted
+from ncalr.loop.answers import WITH_MODEL, Doubts, Policy, most_wanted
 from ncalr.loop.state import Line, State
 from ncalr.loop.voice import Voice, votes_of
-from ncalr.votes import Consensus, aggregate, crowdlab, doubts
+from ncalr.votes import Consensus, aggregate, bayes, crowdlab, doubts, gains
 
 DIGITS = 4  # of a probability that goes into the journal
 
@@ -33,7 +33,11 @@ def doubted(policy: Doubts, k: int, picks: list[Any], state: State, voice: Voice
     """Which labelled items to spend some of k answers on, where `picks` are the new items to be had for all of them."""
     ids = [*state.labels, *picks]
     votes = votes_of(state, ids, voice.classes)
-    wanted = doubts(votes, crowdlab(votes, voice.of(ids), seed=seed[0]))
+    probs = voice.of(ids)
+    if policy.method == "bayes":
+        wanted = gains(votes, bayes(votes, probs, seed=seed[0]))
+    else:
+        wanted = doubts(votes, crowdlab(votes, probs, seed=seed[0]))
     value = dict(zip(ids, wanted.tolist(), strict=True))
     old = state.open_again(policy.cap)
     both = [*old, *picks]
@@ -46,7 +50,7 @@ def doubted(policy: Doubts, k: int, picks: list[Any], state: State, voice: Voice
 def _consensus(method: str, state: State, ids: list[Any], voice: Voice | None, classes: int, seed: int) -> Consensus:
     """By the named method; by majority where that wants a model and there is none yet."""
     votes = votes_of(state, ids, classes)
-    if method in ("crowdlab", "majority"):
+    if method == "majority" or method in WITH_MODEL:
         if voice is not None:
             return aggregate(votes, method, probs=voice.of(ids), seed=seed)
         return aggregate(votes, "majority", seed=seed)

@@ -2,6 +2,7 @@
 
 from ncalr.votes.agreement import Agreement, cohen, cohen_pairs, fleiss, krippendorff
 from ncalr.votes.answers import NO_ANSWER, Votes
+from ncalr.votes.bayes import bayes, gains
 from ncalr.votes.consensus import Annotator, Consensus
 from ncalr.votes.crowdlab import crowdlab, doubts
 from ncalr.votes.dawid_skene import dawid_skene
@@ -20,6 +21,7 @@ __all__ = [
     "Consensus",
     "Votes",
     "aggregate",
+    "bayes",
     "cohen",
     "cohen_pairs",
     "crowdlab",
@@ -27,6 +29,7 @@ __all__ = [
     "doubts",
     "fit_temperature",
     "fleiss",
+    "gains",
     "glad",
     "jeffreys",
     "krippendorff",

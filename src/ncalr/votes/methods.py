@@ -7,6 +7,7 @@
 | dawid_skene | confusions           | no            | systematic mistakes, at least some 5 answers a class and person |
 | glad        | ability; items too   | no            | many answers an item, items of uneven difficulty                |
 | crowdlab    | agreement            | yes           | one or two answers an item and a decent model                   |
+| bayes       | accuracy             | yes           | the same, and the posterior is to be learnt from                |
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from ncalr.errors import unknown
 from ncalr.votes.answers import Votes
+from ncalr.votes.bayes import bayes
 from ncalr.votes.consensus import Consensus
 from ncalr.votes.crowdlab import crowdlab
 from ncalr.votes.dawid_skene import dawid_skene
@@ -31,6 +33,7 @@ METHODS: Mapping[str, Callable[..., Consensus]] = MappingProxyType(
         "dawid_skene": dawid_skene,
         "glad": glad,
         "crowdlab": crowdlab,
+        "bayes": bayes,
     }
 )
 

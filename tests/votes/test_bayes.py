@@ -1,0 +1,121 @@
+"""The model as prior: slow definition, planted crowds, what one more answer is worth."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from crowds import coins, crowd
+
+from ncalr.errors import BadInput
+from ncalr.votes import Votes, aggregate, bayes, crowdlab, fit_temperature, gains, tempered
+
+
+def model(rng, truth, classes, skill):
+    """Calibrated probabilities: unit normals, that of the true class raised by `skill`."""
+    logits = rng.normal(size=(len(truth), classes))
+    logits[np.arange(len(truth)), truth] += skill
+    logits *= skill
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("skill", "least"), [(1.0, 0.79), (2.0, 0.86), (3.5, 0.96)])
+def test_one_answer_an_item_is_enough_to_judge_people_and_labels(skill, least):
+    rng = np.random.default_rng(0)
+    votes, truth = crowd(rng, 4000, coins([0.82, 0.9, 0.7], 10), answers=1)
+    probs = model(rng, truth, 10, skill)
+    found = bayes(votes, probs)
+    right = found.labels == truth
+    assert right.mean() > least
+    assert right.mean() >= (probs.argmax(axis=1) == truth).mean()
+    np.testing.assert_allclose(found.accuracy, [0.82, 0.9, 0.7], atol=0.06)
+    assert found.confidence.mean() == pytest.approx(right.mean(), abs=0.03)
+    soft = crowdlab(votes, tempered(probs, fit_temperature(votes, probs)))
+    assert right.mean() > (soft.labels == truth).mean()
+    assert soft.confidence.mean() < (soft.labels == truth).mean() - 0.15
+
+
+@pytest.mark.parametrize("wrong", [0.4, 2.5])
+def test_a_model_too_sure_or_too_modest_is_tempered(wrong):
+    rng = np.random.default_rng(1)
+    votes, truth = crowd(rng, 4000, coins([0.8, 0.8], 10), answers=1)
+    probs = model(rng, truth, 10, 2.0)
+    plain, other = bayes(votes, probs), bayes(votes, tempered(probs, 1 / wrong))
+    np.testing.assert_allclose(other.posterior, plain.posterior, atol=0.05)
+    assert f"temperature {wrong:.0f}" in other.notes[-1] or float(other.notes[-1].split()[-1]) == pytest.approx(
+        wrong, rel=0.25
+    )
+
+
+def test_the_posterior_is_bayes_rule():
+    votes = Votes.from_matrix([[0, 1], [1, -1], [2, 2], [-1, -1]], classes=3)
+    probs = np.array([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8]])
+    found = bayes(votes, probs, temperature=1.0, iterations=1)
+    alpha = 0.8  # to begin with
+    for row, labels in enumerate([[0, 1], [1], [2, 2], []]):
+        wanted = probs[row].copy()
+        for label in labels:
+            wanted *= np.where(np.arange(3) == label, alpha, (1 - alpha) / 2)
+        np.testing.assert_allclose(found.posterior[row], wanted / wanted.sum(), rtol=1e-12)
+    assert found.labels.tolist() == [0, 1, 2, -1]
+
+
+def test_the_accuracies_make_the_answers_likeliest():
+    """Against a grid, where each annotator's prior is worth nothing beside his answers."""
+    rng = np.random.default_rng(2)
+    votes, truth = crowd(rng, 3000, coins([0.9, 0.6], 4))
+    probs = model(rng, truth, 4, 1.0)
+    found = bayes(votes, probs, temperature=1.0)
+
+    def likelihood(pair):
+        table = np.array([np.where(np.eye(4, dtype=bool), a, (1 - a) / 3) for a in pair])
+        rows = probs.copy()
+        for item, who, label in zip(votes.item, votes.annotator, votes.label, strict=True):
+            rows[item] *= table[who][:, label]
+        return np.log(rows.sum(axis=1)).sum()
+
+    steps = (-0.05, 0.0, 0.05)
+    around = {(a, b): likelihood(found.accuracy + np.array([a, b])) for a, b in product(steps, steps)}
+    assert max(around, key=around.get) == (0.0, 0.0)
+
+
+def test_what_an_answer_is_worth():
+    """By the definition, in loops; a certain item gains nothing, an open one most."""
+    votes = Votes.from_matrix([[0], [1], [-1], [-1]], classes=3)
+    probs = np.array([[0.98, 0.01, 0.01], [0.5, 0.4, 0.1], [1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0]])
+    found = bayes(votes, probs, temperature=1.0)
+    alpha = found.accuracy[0]
+    worth = gains(votes, found)
+    for row in range(4):
+        after = 0.0
+        for said in range(3):
+            after += max(found.posterior[row, k] * (alpha if k == said else (1 - alpha) / 2) for k in range(3))
+        assert worth[row] == pytest.approx(max(after - found.posterior[row].max(), 0), abs=1e-12)
+    assert worth.argmax() == 2
+    assert worth[3] == pytest.approx(0, abs=1e-9)
+
+
+def test_nobody_has_answered():
+    votes = Votes.from_matrix([[-1], [-1]], classes=2)
+    found = bayes(votes, [[0.9, 0.1], [0.5, 0.5]])
+    assert found.labels.tolist() == [-1, -1]
+    assert np.isnan(found.accuracy).all()
+    np.testing.assert_allclose(found.posterior, [[0.9, 0.1], [0.5, 0.5]])
+    assert gains(votes, found)[1] == pytest.approx(0.3)  # 0.8, what an annotator of whom nothing is known gets right
+
+
+def test_gains_need_their_own_consensus():
+    votes = Votes.from_matrix([[0], [1]], classes=2)
+    with pytest.raises(BadInput, match="got that of 'majority'"):
+        gains(votes, aggregate(votes, "majority"))
+
+
+def test_an_annotator_who_says_one_class_only():
+    rng = np.random.default_rng(3)
+    votes, truth = crowd(rng, 600, coins([0.9, 0.9], 3))
+    table = np.stack([votes.label[votes.annotator == 0], votes.label[votes.annotator == 1], np.zeros(600, int)], axis=1)
+    found = bayes(Votes.from_matrix(table, 3), model(rng, truth, 3, 1.5))
+    assert found.accuracy[2] == pytest.approx(1 / 3, abs=0.08)
+    assert (found.labels == truth).mean() > 0.93
