@@ -157,3 +157,21 @@ def learnt(pool, labels):
 def test_wrong_labels_are_not_learnt_by_heart(learnt, loss):
     assert learnt[loss][0] < 0.6 * learnt["cross_entropy"][0], learnt
     assert learnt[loss][1] > learnt["cross_entropy"][1], learnt
+
+
+def test_a_small_job_after_a_large_one_finds_nothing_of_it(pool, labels, monkeypatch):
+    """A graph is captured by running a step: what the last job left in the tables must not lie outside the new ones."""
+    from ncalr.learn.slot import Slot
+
+    learner = TorchLearner("resnet8", "digits(epochs=2, checkpoints=2, loss=elr)", device="cpu", progress=False)
+    learner.fit(Job(pool, pool.ids[:300], labels[:300], 10))
+    (slot,) = next(iter(learner._slots.values()))
+    assert slot.who.max() > 100
+    seen = []
+    monkeypatch.setattr(
+        Slot, "_capture", lambda self: seen.append((int(self.who.max()), len(self.loss.tables["soft"])))
+    )
+    slot.build = type(slot.build)(**{**slot.build.__dict__, "graphs": True})
+    slot.graph = object()
+    learner.fit(Job(pool, pool.ids[:100], labels[:100], 10, soft=np.eye(10)[labels[:100]]))
+    assert seen[0] == (0, 100)

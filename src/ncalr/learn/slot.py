@@ -109,6 +109,7 @@ class Slot:
         self.positions = torch.as_tensor(positions, device=device)
         self.labels = torch.as_tensor(labels, device=device)
         with self.on():
+            self.who.zero_()  # a graph is captured by running it, and the last job may have had more items
             if self.loss.start(self.labels, classes, soft):
                 self.graph = None
         if self.build.graphs and self.graph is None:
