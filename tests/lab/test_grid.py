@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
 import pytest
 
 from ncalr.lab.experiment import Experiment
@@ -26,10 +29,16 @@ def picks(runs):
     return {(run.strategy, run.seed): (run.accuracies, [line.get("ids") for line in run.lines]) for run in runs}
 
 
+def plainly(out):
+    """Without an engine."""
+    return picks(carry_out(EXPERIMENT, out, device="cpu", live=False)[0])
+
+
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    runs, _ = carry_out(EXPERIMENT, tmp_path_factory.mktemp("here"), device="cpu", live=False)
-    return picks(runs)
+    """In a fresh process, as workers are: other libraries that a test imported may round sums in another way."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+        return fresh.submit(plainly, tmp_path_factory.mktemp("here")).result()
 
 
 def test_processes_give_the_journals_of_one(here, tmp_path):
