@@ -329,6 +329,9 @@ def keep(out: Path) -> None:
         lines = source.read_text().splitlines(keepends=True)
         if source.name == "journal.jsonl":
             kept = [{k: v for k, v in json.loads(x).items() if k not in ("scores", "parts")} for x in lines]
+            for line in kept:
+                if isinstance(line.get("by"), list) and len(set(line["by"])) == 1:
+                    line["by"] = line["by"][0]
             lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in kept]
         target.write_text("".join(lines))
 

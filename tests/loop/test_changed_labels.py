@@ -109,7 +109,7 @@ def test_a_refused_item_gets_its_label_later(tmp_path):
     assert state.labels[item] == 2
     assert watching.seen[-1][item] == 2
     changes = [line["changes"] for line in Journal(tmp_path / "relenting").lines() if "changes" in line]
-    assert changes == [{"ids": [item], "labels": [2], "by": ["bob"]}]
+    assert changes == [{"ids": [item], "labels": [2], "by": "bob"}]
 
 
 def test_an_oracle_may_only_change_what_it_answered(tmp_path):

@@ -276,6 +276,8 @@ def _changed(setting: Setting, state: State) -> Line:
 
 def _said(answers: Answers) -> Line:
     by = answers.by if isinstance(answers.by, str) else answers.by.tolist()
+    if not isinstance(by, str) and len(set(by)) == 1:
+        by = by[0]  # one name for all, as most often
     return {"ids": answers.ids.tolist(), "labels": answers.labels.tolist(), "by": by}
 
 
