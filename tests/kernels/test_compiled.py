@@ -191,11 +191,18 @@ def test_helpers_compile_for_each_precision(helper: str, dtype: type) -> None:
         np.testing.assert_allclose(function(*arguments), function.py_func(*arguments), rtol=1e-5)
 
 
-def test_two_largest() -> None:
-    for length in range(2, 14):
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_two_largest(dtype: type) -> None:
+    """Short rows and long ones, with ties and signs."""
+    for length in (*range(2, 14), 31, 32, 33, 63, 64, 257):
         for seed in range(8):
-            row = np.random.default_rng(seed).integers(-4, 4, length).astype(np.float32)
-            assert compiled.two_largest(row) == tuple(sorted(row.tolist(), reverse=True)[:2])
+            rng = np.random.default_rng(seed)
+            row = rng.integers(-4, 4, length).astype(dtype)
+            row[rng.integers(length)] = (-60000, np.inf, -0.0, 3.5, -7, 0, 3, 60000)[seed]
+            given = row.view(np.uint16) if dtype == np.float16 else row
+            wanted = tuple(sorted(row.tolist(), reverse=True)[:2])
+            for function in (compiled.two_largest, compiled.two_largest.py_func):
+                assert function(given) == wanted
 
 
 def test_every_half_precision_number_is_widened() -> None:

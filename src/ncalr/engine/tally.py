@@ -94,6 +94,9 @@ class Tally:
 
     def settle(self) -> None:
         """Keep the best k of each group, in order, and raise the bars to them."""
+        if len(self.value) > 4 * self.k:  # find the bars first, sort what is above them
+            self._raise_bars(self.value, self.group)
+            self._take(self._above(self.value, self.group))
         order = np.lexsort((self.position, self.key, -self.value, self.group))
         group = self.group[order]
         starts = np.searchsorted(group, np.arange(self.groups))
