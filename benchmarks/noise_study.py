@@ -31,7 +31,9 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
+
+from journals import keep  # noqa: E402
 
 from ncalr.data.dataset import Dataset, load  # noqa: E402
 from ncalr.dynamics import aum  # noqa: E402
@@ -321,21 +323,6 @@ def status(out: Path) -> None:
         print(table(out))
 
 
-def keep(out: Path) -> None:
-    """Copy the journals into the repository without the scores of single picks: what a comparison or resuming needs."""
-    for source in sorted(out.rglob("*.json*")):
-        target = ROOT / "results" / "noise" / source.relative_to(out)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lines = source.read_text().splitlines(keepends=True)
-        if source.name == "journal.jsonl":
-            kept = [{k: v for k, v in json.loads(x).items() if k not in ("scores", "parts")} for x in lines]
-            for line in kept:
-                if isinstance(line.get("by"), list) and len(set(line["by"])) == 1:
-                    line["by"] = line["by"][0]
-            lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in kept]
-        target.write_text("".join(lines))
-
-
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a file; one that was torn will be made again."""
     if not path.exists():
@@ -368,7 +355,7 @@ def main() -> None:
     elif arguments.what == "cleanlab":
         cleanlab(arguments.data, arguments.out)
     elif arguments.what == "keep":
-        keep(arguments.out)
+        keep(arguments.out, ROOT / "results" / "noise")
     else:
         status(arguments.out)
 

@@ -175,7 +175,6 @@ def write_plan() -> None:
         done = sum(len(run.accuracies) for run in runs)
         wanted = len(experiment.strategies) * experiment.seeds
         images = 120 * (wanted * sum(budgets) - sum(labels for run in runs for labels, _ in run.accuracies))
-        images *= 4 if "mini_imagenet" in name else 1  # 64 pixels
         minutes = images / IMAGES_A_SECOND / 60
         total += minutes
         cells = [name, str(len(experiment.strategies)), str(experiment.seeds), str(done)]

@@ -18,7 +18,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
+
+from journals import keep  # noqa: E402
 
 from ncalr.data.dataset import load  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
@@ -102,18 +104,6 @@ def _gpu() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
-def keep(out: Path) -> None:
-    """Copy the journals into the repository without the scores of single picks: what a comparison or resuming needs."""
-    for source in sorted(out.rglob("*.json*")):
-        target = ROOT / "results" / "study" / source.relative_to(out)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lines = source.read_text().splitlines(keepends=True)
-        if source.name == "journal.jsonl":
-            kept = [{k: v for k, v in json.loads(x).items() if k not in ("scores", "parts")} for x in lines]
-            lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in kept]
-        target.write_text("".join(lines))
-
-
 def status(out: Path) -> None:
     """How far each experiment is."""
     for name, experiment in plan().items():
@@ -136,7 +126,7 @@ def main() -> None:
     if arguments.what == "run":
         run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only)
     elif arguments.what == "keep":
-        keep(arguments.out)
+        keep(arguments.out, ROOT / "results" / "study")
     else:
         status(arguments.out)
 

@@ -58,6 +58,13 @@ def test_large_images_get_the_large_stem():
     assert not network("resnet18(stem=cifar)", 2, (128, 128, 3)).large
 
 
+def test_a_strided_stem_sees_64_pixels_as_32():
+    net, small = network("resnet18(stem=strided)", 2, (64, 64, 3)), network("resnet18", 2, (32, 32, 3))
+    x = torch.zeros(1, 3, 64, 64)
+    assert net.stem(x).shape == small.stem(x[:, :, :32, :32]).shape == (1, 64, 32, 32)
+    assert sum(p.numel() for p in net.parameters()) == sum(p.numel() for p in small.parameters())
+
+
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("with_residual", [True, False])
 def test_normalisation_is_torchs(relu, with_residual):

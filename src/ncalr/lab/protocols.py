@@ -44,7 +44,13 @@ PROTOCOLS = {
         "10 % to 40 % of ImageNet-100 by 5 %",
     ),
     "mini_imagenet": Protocol(
-        "mini_imagenet", 50_000, 0.10, 0.05, 0.40, about="stand-in for ImageNet-100: other classes, 64 pixels"
+        "mini_imagenet",
+        50_000,
+        0.10,
+        0.05,
+        0.40,
+        "resnet18(stem=strided)",
+        "stand-in for ImageNet-100: other classes, 64 pixels",
     ),
 }
 STRATEGIES = ("ncal", "random", "margin", "coreset", "cdal", "badge")

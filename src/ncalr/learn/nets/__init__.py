@@ -3,7 +3,7 @@
 | name                                | for                                                            |
 |-------------------------------------|----------------------------------------------------------------|
 | `resnet8`                           | tiny images (8 to 28 pixels), 78k parameters                   |
-| `resnet18`, `resnet34`, `resnet50`  | images; `stem=cifar` (up to 64 pixels) or `stem=imagenet`      |
+| `resnet18`, `resnet34`, `resnet50`  | images; `stem=cifar` (up to 64 pixels), `strided`, `imagenet`  |
 | `wide_resnet`                       | images; `depth=28, widen=10` as its authors have it            |
 | `mlp`, `linear`                     | vectors                                                        |
 | `timm:NAME`, `hf:NAME`              | with the extras timm and hf; `pretrained=true`, `frozen=true`  |
@@ -21,7 +21,7 @@ from torch import nn
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, unknown
 from ncalr.learn.nets.external import external_network, is_external
-from ncalr.learn.nets.resnet import Basic, Bottleneck, ResNet, Wide
+from ncalr.learn.nets.resnet import STEMS, Basic, Bottleneck, ResNet, Wide
 from ncalr.learn.nets.vectors import MLP, linear
 
 Factory = Callable[..., nn.Module]
@@ -31,8 +31,8 @@ def _resnet(block: Any, blocks: tuple[int, ...], widths: tuple[int, ...] = (64, 
     def make(classes: int, shape: tuple[int, ...], *, stem: str = "", dropout: float = 0.0) -> nn.Module:
         height, _, channels = _image(shape)
         stem = stem or ("imagenet" if height > 64 else "cifar")
-        if stem not in ("cifar", "imagenet"):
-            raise unknown("stem", stem, ("cifar", "imagenet"))
+        if stem not in STEMS:
+            raise unknown("stem", stem, STEMS)
         return ResNet(classes, channels, block=block, blocks=blocks, widths=widths, stem=stem, dropout=dropout)
 
     return make

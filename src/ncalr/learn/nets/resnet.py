@@ -1,9 +1,9 @@
 """Residual networks for small and large images.
 
 He, Zhang, Ren and Sun, "Deep residual learning for image recognition" (2016); Zagoruyko and Komodakis, "Wide
-residual networks" (2016). The CIFAR stem is one 3x3 convolution at full resolution; the ImageNet stem a 7x7 with
-stride 2 and a pool. Blocks are post-activation, so that features are never negative, as in the paper; the wide
-networks are pre-activation, as their authors have them.
+residual networks" (2016). The CIFAR stem is one 3x3 convolution at full resolution; the strided stem the same with
+stride 2 (64 pixels at the price of 32); the ImageNet stem a 7x7 with stride 2 and a pool. Blocks are post-activation,
+so that features are never negative, as in the paper; the wide networks are pre-activation, as their authors have them.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ def _shortcut(inside: int, outside: int, stride: int) -> nn.Sequential | None:
     return nn.Sequential(_conv(inside, outside, 1, stride), NormAct(outside, relu=False))
 
 
+STEMS = {"cifar": (3, 1), "strided": (3, 2), "imagenet": (7, 2)}
+"""Size and stride of the first convolution."""
+
+
 class ResNet(nn.Module):
     """A stem, stages of blocks, the mean over space, one linear layer."""
 
@@ -96,7 +100,8 @@ class ResNet(nn.Module):
         wide = block is Wide
         first = 16 if wide else widths[0]
         self.large = stem == "imagenet"
-        self.stem = nn.Conv2d(channels, first, 7, 2, 3, bias=False) if self.large else _conv(channels, first, 3)
+        size, stride = STEMS[stem]
+        self.stem = nn.Conv2d(channels, first, size, stride, size // 2, bias=False)
         self.norm = nn.Identity() if wide else NormAct(first)
         stages, inside = [], first
         for stage, (count, width) in enumerate(zip(blocks, widths, strict=True)):
