@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +41,18 @@ VARIANTS = (
 )
 
 
+TAIL = (*MAIN, "ncal(counts=neutral)")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
+ABLATIONS = {  # of ncal on CIFAR-10: a recipe, and labels at the start, by round and at the end
+    "window-5": ("strong(epochs=120, checkpoints=5)", 1_000, 1_000, 10_000),
+    "window-30": ("strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)", 1_000, 1_000, 10_000),
+    "cosine": ("strong(epochs=120, schedule=cosine)", 1_000, 1_000, 10_000),
+    "epochs-50": ("strong(epochs=50)", 1_000, 1_000, 10_000),
+    "epochs-200": ("strong(epochs=200)", 1_000, 1_000, 10_000),
+    "paper": ("paper", 1_000, 1_000, 10_000),
+    "query-250": (RECIPE, 1_000, 250, 4_000),
+    "query-5000": (RECIPE, 1_000, 5_000, 11_000),
+}
 
 
 def plan() -> dict[str, Experiment]:
@@ -52,6 +64,16 @@ def plan() -> dict[str, Experiment]:
         "cifar10-variants": ten.experiment(VARIANTS, 3, RECIPE),
         "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
         "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
+        "cifar100-tail": Experiment("cifar100(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, hundred.network, RECIPE),
+        "mini_imagenet-tail": Experiment(
+            "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, RECIPE
+        ),
+        **{
+            f"cifar10-{name}": Experiment("cifar10", ("ncal",), 3, start, step, end, ten.network, recipe)
+            for name, (recipe, start, step, end) in ABLATIONS.items()
+        },
+        "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
+        "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, RECIPE), first_seed=3),
     }
 
 
