@@ -39,8 +39,9 @@ from ncalr.data.dataset import Dataset, load  # noqa: E402
 from ncalr.dynamics import aum  # noqa: E402
 from ncalr.dynamics.scores import softmax  # noqa: E402
 from ncalr.evaluate.audit import audit  # noqa: E402
-from ncalr.evaluate.crossfit import crossfit_jobs, gather  # noqa: E402
+from ncalr.evaluate.crossfit import crossfit_jobs, cut, gather  # noqa: E402
 from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
+from ncalr.geometry.statistics import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs  # noqa: E402
 from ncalr.lab.session import settings_of  # noqa: E402
@@ -62,7 +63,6 @@ ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 AUDITED = {"worst": "worse_label", "aggregate": "aggre_label"}
 SEEDS = 3
 FOLDS = 3
-AUDIT = "strong(epochs=30, opens=0.3, fallback=0.3{})"  # the window opens early, so that the log reaches back
 LEAST = 1e-12
 
 
@@ -155,7 +155,8 @@ def _note(out: Path, name: str, trainings: int, began: float, together: int) -> 
 # -- the audit ----------------------------------------------------------------------------------------------------
 
 
-PARTS = {"ours": ", loss=elr", "plain": "", "in sample": ""}
+PLAIN = "strong(epochs=30, opens=0.3, fallback=0.3)"
+PARTS = {"ours": "strong(epochs=30, loss=elr)", "plain": PLAIN, "in sample": PLAIN}  # parts of the audit, their recipes
 
 
 def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
@@ -165,12 +166,12 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
     enough, dataset = _clock(minutes), load("cifar10", data)
     labels = read_labels(data / FILE, dataset)
     out.mkdir(parents=True, exist_ok=True)
-    for (seed, loss), wanted in audit_parts(out).items():
+    for (seed, recipe), wanted in audit_parts(out).items():
         if enough():
             print("the slice is over", flush=True)
             return
         began = time.perf_counter()
-        learner = TorchLearner("resnet18", AUDIT.format(loss), together=together, progress=False)
+        learner = TorchLearner("resnet18", recipe, together=together, progress=False)
         jobs = [audit_jobs(part, dataset, labels[name], seed) for name, part in wanted]
         models = iter(learner.fit_all([job for some in jobs for job in some]))
         for (name, part), some in zip(wanted, jobs, strict=True):
@@ -186,18 +187,18 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
                     f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True
                 )
             _append(out / "audit.jsonl", here | {"done": True})
-        _note(out, f"audit {seed}{loss}", sum(map(len, jobs)), began, together)
+        _note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, together)
 
 
 def audit_parts(out: Path) -> dict[tuple[int, str], list[tuple[str, str]]]:
-    """What of the audit is not done yet, (labels, part) by (seed, loss): what one learner trains side by side."""
+    """What of the audit is not done yet, (labels, part) by (seed, recipe): what one learner trains side by side."""
     done = {(line["labels"], line["seed"], line["part"]) for line in _lines(out / "audit.jsonl") if line.get("done")}
     wanted: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for seed in range(SEEDS):
-        for part, loss in PARTS.items():
+        for part, recipe in PARTS.items():
             for name in AUDITED:
                 if (name, seed, part) not in done:
-                    wanted.setdefault((seed, loss), []).append((name, part))
+                    wanted.setdefault((seed, recipe), []).append((name, part))
     return wanted
 
 
@@ -222,11 +223,15 @@ def audit_scores(part: str, models: list[Model], dataset: Dataset, labels: Any, 
     if part == "in sample":
         return in_sample(models[0], labels)
     classes = len(dataset.classes)
-    fitted = gather(models, dataset.pool.ids, labels, classes, folds=FOLDS, seed=seed)
-    probs = np.exp(fitted.log[-1].astype(np.float64))
-    probs /= probs.sum(axis=1, keepdims=True)
     if part == "plain":
+        probs = np.empty((len(labels), classes))
+        fold = cut(labels, FOLDS, seed, dataset.pool.ids)
+        for number, model in enumerate(models):
+            probs[fold == number] = to_numpy(model.evidence()["sampled_probs"])[-1]
+        probs /= probs.sum(axis=1, keepdims=True)
         return {**confident(probs, labels), "probs": probs}
+    fitted = gather(models, dataset.pool.ids, labels, classes, folds=FOLDS, seed=seed)
+    probs = np.exp(fitted.logits)
     judged = audit(fitted.features, fitted.logits, labels, fitted.log, classes=classes, folds=fitted.folds, draws=20)
     signs = {f"ours, {name} alone": sign for name, sign in judged.signs.items()}
     wrong = {} if judged.share is None else {"ours, chance of being wrong": judged.share.wrong}

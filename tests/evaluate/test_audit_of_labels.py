@@ -187,6 +187,17 @@ def test_cross_fitting_judges_every_label_by_a_model_that_did_not_see_it():
     found = crossfit(learner, pool, ids, labels[::2], 5, folds=3)
     assert found.logits.shape == (150, 5)
     assert found.log.shape[1:] == (150, 5)
+    models = [super(Watching, learner).fit(job) for job in learner.jobs]
+    item = int(ids[0])
+    shown = [at for at, job in enumerate(learner.jobs) if item in np.asarray(job.ids).tolist()]
+    assert len(shown) == 2
+    last = []
+    for at in shown:
+        logits = np.asarray(models[at].evidence()["labelled_log"])[
+            -1, np.asarray(learner.jobs[at].ids).tolist().index(item)
+        ]
+        last.append(logits - np.log(np.exp(logits).sum()))
+    np.testing.assert_allclose(found.log[-1, 0], np.mean(last, axis=0), rtol=1e-3)
     assert sorted(np.concatenate([job.watch for job in learner.jobs]).tolist()) == ids.tolist()
     assert np.exp(found.logits).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-3)
     accuracy = (found.logits.argmax(1) == truth[::2]).mean()

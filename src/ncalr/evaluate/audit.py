@@ -7,18 +7,21 @@
 
 Three kinds of sign, whatever of them is given:
 
-    confidence   how much likelier the best other class is than the given one, in log probability
+    confidence   1 - the probability of the given class
     geometry     how much nearer the feature lies to another class mean than to its own (cosine, centred; class means
                  trimmed, so that wrong labels do not drag them along: `ncalr.geometry.robust`)
-    dynamics     over checkpoints: the area under the margin (AUM, Pleiss et al. 2020), how often the label was
-                 forgotten (Toneva et al. 2019), how rarely the later half of the checkpoints agrees with it
+    dynamics     over checkpoints: how far the given class stays below the best other one, on average (the area under
+                 the margin, AUM, Pleiss et al. 2020, turned round)
 
 Each is turned into ranks and then into normal scores, and the doubt is their mean: no scale of one outweighs another.
+How often a label was forgotten (Toneva et al. 2019) and how rarely the later half of the checkpoints agrees with it is
+reported beside (`details`) and not mixed in: both are small whole numbers with many ties, and made the list worse.
 
 **Not on what the network has learnt by heart.** In the terminal phase every training label is fitted, the wrong ones
 too: confidence is 1, features sit on the mean of the class they were *called*, and neither says anything (Northcutt et
 al. 2021 ask for out-of-sample probabilities for the same reason). So features and logits must come from a model that
-was not trained on the item (`crossfit.py` trains some), and a log of trained items must reach back to the early phase.
+was not trained on the item (`crossfit.py` trains some), and a log of trained items must come from a loss that does not
+learn wrong labels by heart, or reach back to the early phase.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Audit:
     suggested: npt.NDArray[np.int64]  # the likeliest class; the given one where nothing speaks against it
     reasons: tuple[str, ...]  # (n,) in words
     share: NoiseShare | None  # where logits were given
+    details: dict[str, Floats]  # what else a log says: forgotten (times), disagreement (share of the later half)
     notes: tuple[str, ...] = ()
 
     @property
@@ -94,25 +98,30 @@ def audit(
     given, count = _labels(labels, logits, log, classes)
     signs: dict[str, Floats] = {}
     nearest: dict[str, npt.NDArray[np.int64]] = {}
+    details: dict[str, Floats] = {}
     notes = []
     share = None
     if logits is not None:
         outputs = _array("logits", logits, 2, len(given))
-        signs["confidence"], nearest["confidence"] = _against(_log_softmax(outputs), given)
+        likely = _log_softmax(outputs)
+        signs["confidence"] = -np.expm1(likely[np.arange(len(given)), given])
+        nearest["confidence"] = _against(likely, given)[1]
         share = noise_share(outputs, given, confidence=confidence, draws=draws, seed=seed)
     if features is not None:
         rows = _array("features", features, 2, len(given))
         signs["geometry"], nearest["geometry"] = _geometry(rows, given, count, folds)
     if log is not None:
         series = _array("log", log, 3, len(given))
-        signs["dynamics"], nearest["dynamics"] = _dynamics(series, given)
+        signs["dynamics"], nearest["dynamics"] = -aum(series, given), _against(series.sum(axis=0), given)[1]
+        details = _details(series, given)
     if not signs:
         raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
     if log is not None and len(log) < 5:
         notes.append(f"a log of {len(log)} checkpoints is short; margins need the early phase of the training too")
     doubt = np.mean([normal_scores(sign) for sign in signs.values()], axis=0)
     suggested = _suggested(given, nearest, share)
-    return Audit(doubt, signs, given, suggested, _reasons(given, signs, nearest, logits, log), share, tuple(notes))
+    reasons = _reasons(given, signs, nearest, logits, log)
+    return Audit(doubt, signs, given, suggested, reasons, share, details, tuple(notes))
 
 
 def normal_scores(values: Any) -> Floats:
@@ -158,16 +167,11 @@ def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.
     return _against(cosines, given)
 
 
-def _dynamics(log: Any, given: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Margins, forgetting and late agreement, as one number by their normal scores; and the class seen most often."""
+def _details(log: Any, given: Any) -> dict[str, Floats]:
     predictions = np.stack([step.argmax(axis=1) for step in log])
     late = predictions[len(predictions) // 2 :]
-    agreement = (late == given).mean(axis=0)
-    parts = [-aum(log, given), forgetting_events(predictions, given), -agreement]
-    total = np.zeros(log.shape[1:])
-    for step in log:
-        total += step
-    return np.mean([normal_scores(part) for part in parts], axis=0), _against(total, given)[1]
+    forgotten = np.asarray(forgetting_events(predictions, given), np.float64)
+    return {"forgotten": forgotten, "disagreement": (late != given).mean(axis=0)}
 
 
 def _suggested(given: Any, nearest: dict[str, Any], share: NoiseShare | None) -> npt.NDArray[np.int64]:

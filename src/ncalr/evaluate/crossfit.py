@@ -1,8 +1,10 @@
-"""What a network thinks of items it was not trained on, for all labelled items: cross-fitting.
+"""What networks think of labels they were not trained on, for all labelled items: cross-fitting.
 
 The labelled set is cut into folds, class by class; a network is trained on all folds but one and looks at that one,
 at every checkpoint of its window. Under wrong labels the networks are best trained with a loss that does not learn
-them by heart (`strong(loss=elr)`).
+them by heart (`strong(loss=elr)`). Then what the other networks say of the items they *were* shown speaks, too: a label
+that a network refuses to learn is seldom right. That comes with the same trainings (`log`), from the time when the
+window was open: what is said at the high learning rate before is mostly noise.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_softmax
 
 from ncalr.data.pool import Pool
 from ncalr.data.splits import drawn
@@ -20,18 +23,18 @@ from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model
 
-NEEDS = frozenset({"features", "sampled_probs"})
+NEEDS = frozenset({"features", "sampled_probs", "labelled_log"})
 _LEAST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Out-of-sample evidence about labelled items."""
+    """Evidence about labelled items."""
 
     folds: npt.NDArray[np.int64]  # (n,) which network looked at the item
-    features: Any  # (n, d)
-    logits: Any  # (n, c) log of the mean probability over the checkpoints
-    log: Any  # (t, n, c) log of the probability at each checkpoint
+    features: Any  # (n, d) out of sample
+    logits: Any  # (n, c) out of sample, log of the mean probability over the checkpoints
+    log: Any  # (t, n, c) in sample, log of the probability at late checks, mean over the networks that saw the item
 
 
 def crossfit(
@@ -59,18 +62,23 @@ def crossfit_jobs(pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int
 def gather(models: Sequence[Model], ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0) -> CrossFit:
     """What the models of `crossfit_jobs` say, item by item."""
     fold = cut(np.asarray(labels), folds, seed, np.asarray(ids))
-    features: Any = None
-    log: Any = None
+    features, probs = np.empty(0), np.empty(0)
+    shown = []
     for number, model in enumerate(models):
         here, evidence = fold == number, model.evidence()
-        seen, probs = to_numpy(evidence["features"]), to_numpy(evidence["sampled_probs"])
-        if features is None:
-            features = np.empty((len(fold), seen.shape[1]), np.float32)
-            log = np.empty((len(probs), len(fold), classes), np.float32)
-        features[here] = seen
-        log[:, here] = np.log(np.maximum(probs[: len(log)], _LEAST))
-    mean = np.log(np.maximum(np.exp(log.astype(np.float64)).mean(axis=0), _LEAST))
-    return CrossFit(fold, features, mean, log)
+        seen, said = to_numpy(evidence["features"]), to_numpy(evidence["sampled_probs"]).astype(np.float64).mean(axis=0)
+        if not number:
+            features, probs = np.empty((len(fold), seen.shape[1]), np.float32), np.empty((len(fold), classes))
+        features[here], probs[here] = seen, said
+        log = to_numpy(evidence["labelled_log"])
+        late = [at for at, check in enumerate(model.record.history) if check["epoch"] >= model.record.began]
+        shown.append(log[late] if late else log)
+    steps = min(map(len, shown))
+    together = np.zeros((steps, len(fold), classes), np.float32)
+    for number, log in enumerate(shown):
+        for step, logits in zip(together, log[-steps:], strict=True):
+            step[fold != number] += log_softmax(logits.astype(np.float64), axis=1) / (folds - 1)
+    return CrossFit(fold, features, np.log(np.maximum(probs, _LEAST)), together)
 
 
 def cut(labels: Any, folds: int, seed: int = 0, ids: Any = None) -> npt.NDArray[np.int64]:
