@@ -207,7 +207,8 @@ def audit_jobs(part: str, dataset: Dataset, labels: Any, seed: int) -> list[Job]
     pool, classes = dataset.pool, len(dataset.classes)
     if part == "in sample":
         return [Job(pool, pool.ids, labels, classes, seed=seed, needs=frozenset({"labelled_log"}), watch=[])]
-    return crossfit_jobs(pool, pool.ids, labels, classes, folds=FOLDS, seed=seed)
+    jobs = crossfit_jobs(pool, pool.ids, labels, classes, folds=FOLDS, seed=seed)
+    return jobs if part == "ours" else jobs[:FOLDS]
 
 
 def audit_scores(part: str, models: list[Model], dataset: Dataset, labels: Any, seed: int) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def audit_scores(part: str, models: list[Model], dataset: Dataset, labels: Any, 
     if part == "plain":
         probs = np.empty((len(labels), classes))
         fold = cut(labels, FOLDS, seed, dataset.pool.ids)
-        for number, model in enumerate(models):
+        for number, model in enumerate(models[:FOLDS]):
             probs[fold == number] = to_numpy(model.evidence()["sampled_probs"])[-1]
         probs /= probs.sum(axis=1, keepdims=True)
         return {**confident(probs, labels), "probs": probs}

@@ -13,7 +13,10 @@ Three kinds of sign, whatever of them is given:
     dynamics     over checkpoints: how far the given class stays below the best other one, on average (the area under
                  the margin, AUM, Pleiss et al. 2020, turned round)
 
-Each is turned into ranks and then into normal scores, and the doubt is their mean: no scale of one outweighs another.
+Each is turned into ranks and then into normal scores, and the doubt is the mean of geometry and dynamics: no scale of
+one outweighs another. Confidence takes the place of geometry where there are no features: of the same networks it says
+nearly the same, a little worse (5,000 labels of CIFAR-10N, aggregate, ResNet-8, average precision: geometry 0.367,
+confidence 0.338, dynamics 0.379, geometry with dynamics 0.418, all three 0.401).
 How often a label was forgotten (Toneva et al. 2019) and how rarely the later half of the checkpoints agrees with it is
 reported beside (`details`) and not mixed in: both are small whole numbers with many ties, and made the list worse.
 
@@ -47,7 +50,7 @@ Floats = npt.NDArray[np.float64]
 class Audit:
     """What an audit found. Higher doubt: look at this label sooner."""
 
-    doubt: Floats  # (n,) mean of the normal scores of the signs
+    doubt: Floats  # (n,) mean of normal scores
     signs: dict[str, Floats]  # each (n,), higher = more doubtful, in its own unit
     labels: npt.NDArray[np.int64]  # as given
     suggested: npt.NDArray[np.int64]  # the likeliest class; the given one where nothing speaks against it
@@ -118,7 +121,8 @@ def audit(
         raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
     if log is not None and len(log) < 5:
         notes.append(f"a log of {len(log)} checkpoints is short; margins need the early phase of the training too")
-    doubt = np.mean([normal_scores(sign) for sign in signs.values()], axis=0)
+    mixed = [sign for name, sign in signs.items() if name != "confidence" or "geometry" not in signs]
+    doubt = np.mean([normal_scores(sign) for sign in mixed], axis=0)
     suggested = _suggested(given, nearest, share)
     reasons = _reasons(given, signs, nearest, logits, log)
     return Audit(doubt, signs, given, suggested, reasons, share, details, tuple(notes))

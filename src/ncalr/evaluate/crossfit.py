@@ -1,10 +1,13 @@
-"""What networks think of labels they were not trained on, for all labelled items: cross-fitting.
+"""What networks think of labels: of those they were not shown, and of those they were, for all labelled items.
 
-The labelled set is cut into folds, class by class; a network is trained on all folds but one and looks at that one,
-at every checkpoint of its window. Under wrong labels the networks are best trained with a loss that does not learn
-them by heart (`strong(loss=elr)`). Then what the other networks say of the items they *were* shown speaks, too: a label
-that a network refuses to learn is seldom right. That comes with the same trainings (`log`), from the time when the
-window was open: what is said at the high learning rate before is mostly noise.
+*Out of sample.* The labelled set is cut into folds, class by class; a network is trained on all folds but one and looks
+at that one, at every checkpoint of its window.
+
+*In sample.* One more network is trained on all labels, with a loss that does not learn wrong ones by heart
+(`strong(loss=elr)`): a label that it refuses to learn is seldom right. Only what it says while the window is open
+counts; at the high learning rate before, opinions are mostly noise.
+
+All of them are trained side by side where the learner can.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
 
 from ncalr.data.pool import Pool
 from ncalr.data.splits import drawn
@@ -23,7 +25,7 @@ from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model
 
-NEEDS = frozenset({"features", "sampled_probs", "labelled_log"})
+NEEDS = frozenset({"features", "sampled_probs"})
 _LEAST = 1e-12
 
 
@@ -34,13 +36,13 @@ class CrossFit:
     folds: npt.NDArray[np.int64]  # (n,) which network looked at the item
     features: Any  # (n, d) out of sample
     logits: Any  # (n, c) out of sample, log of the mean probability over the checkpoints
-    log: Any  # (t, n, c) in sample, log of the probability at late checks, mean over the networks that saw the item
+    log: Any  # (t, n, c) in sample, logits at the late checks
 
 
 def crossfit(
     learner: Learner, pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0
 ) -> CrossFit:
-    """Train `folds` networks, side by side where the learner can, and let each look at the items it was not shown."""
+    """Train `folds` networks and one more, and let them look at the labelled items."""
     jobs = crossfit_jobs(pool, ids, labels, classes, folds=folds, seed=seed)
     return gather(learner.fit_all(jobs), ids, labels, classes, folds=folds, seed=seed)
 
@@ -56,29 +58,24 @@ def crossfit_jobs(pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int
         jobs.append(
             Job(pool, ids[~here], labels[~here], classes, seed=seed, round=number, needs=NEEDS, watch=ids[here])
         )
-    return jobs
+    whole = Job(pool, ids, labels, classes, seed=seed, round=folds, needs=frozenset({"labelled_log"}), watch=ids[:0])
+    return [*jobs, whole]
 
 
 def gather(models: Sequence[Model], ids: Any, labels: Any, classes: int, *, folds: int = 3, seed: int = 0) -> CrossFit:
     """What the models of `crossfit_jobs` say, item by item."""
     fold = cut(np.asarray(labels), folds, seed, np.asarray(ids))
+    *apart, whole = models
     features, probs = np.empty(0), np.empty(0)
-    shown = []
-    for number, model in enumerate(models):
+    for number, model in enumerate(apart):
         here, evidence = fold == number, model.evidence()
         seen, said = to_numpy(evidence["features"]), to_numpy(evidence["sampled_probs"]).astype(np.float64).mean(axis=0)
         if not number:
             features, probs = np.empty((len(fold), seen.shape[1]), np.float32), np.empty((len(fold), classes))
         features[here], probs[here] = seen, said
-        log = to_numpy(evidence["labelled_log"])
-        late = [at for at, check in enumerate(model.record.history) if check["epoch"] >= model.record.began]
-        shown.append(log[late] if late else log)
-    steps = min(map(len, shown))
-    together = np.zeros((steps, len(fold), classes), np.float32)
-    for number, log in enumerate(shown):
-        for step, logits in zip(together, log[-steps:], strict=True):
-            step[fold != number] += log_softmax(logits.astype(np.float64), axis=1) / (folds - 1)
-    return CrossFit(fold, features, np.log(np.maximum(probs, _LEAST)), together)
+    log, record = to_numpy(whole.evidence()["labelled_log"]), whole.record
+    late = [at for at, check in enumerate(record.history) if check["epoch"] >= record.began]
+    return CrossFit(fold, features, np.log(np.maximum(probs, _LEAST)), log[late] if late else log)
 
 
 def cut(labels: Any, folds: int, seed: int = 0, ids: Any = None) -> npt.NDArray[np.int64]:
