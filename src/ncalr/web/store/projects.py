@@ -127,10 +127,23 @@ def add_items(store: Store, items: Iterable[NewItem]) -> int:
 
 def load(conn: Connection) -> Project:
     """The project of this store."""
-    row = conn.execute(select(schema.project)).first()
+    row = conn.execute(_PROJECT).first()
     if row is None:
         raise BadInput("this database holds no project yet; start one with: ncalr label FOLDER --classes a,b")
-    return Project(row.name, row.kind, row.created, row.epoch, row.guideline, row.votes, _settings(row.settings))
+    return as_project(row)
+
+
+def load_open(conn: Connection) -> tuple[Project, int]:
+    """The project, and how many of its items are open."""
+    row = conn.execute(_PROJECT_OPEN).first()
+    if row is None:
+        return load(conn), 0
+    return as_project(row), int(row.open)
+
+
+def as_project(row: Any) -> Project:
+    """A row of the project's table."""
+    return Project(row.name, row.kind, row.created, row.epoch, row.guideline, row.votes, parse_settings(row.settings))
 
 
 def classes(conn: Connection) -> list[str]:
@@ -246,6 +259,15 @@ def _insert(conn: Connection, batch: list[NewItem]) -> int:
 
 
 @lru_cache(maxsize=16)
-def _settings(text: str) -> Settings:
+def parse_settings(text: str) -> Settings:
+    """Settings as they are stored; those of another version are left out."""
     known = {entry.name for entry in fields(Settings)}
     return Settings(**{name: value for name, value in json.loads(text).items() if name in known})
+
+
+def _counted(name: str) -> Any:
+    return select(schema.counter.c.value).where(schema.counter.c.name == name).scalar_subquery()
+
+
+_PROJECT = select(schema.project)
+_PROJECT_OPEN = select(schema.project, (_counted("items") - _counted("closed")).label("open"))
