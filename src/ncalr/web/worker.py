@@ -29,6 +29,7 @@ from ncalr.loop.journal import Journal
 from ncalr.oracles.oracle import REFUSED
 from ncalr.web import sources
 from ncalr.web.audit import FEWEST, Audit, neighbours
+from ncalr.web.courtesy import step_back
 from ncalr.web.folder import Folder
 from ncalr.web.store import Store, answers, projects, ranking, review, schema
 from ncalr.web.store.projects import Project, Settings
@@ -331,10 +332,11 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def main(path: str) -> None:
     """Work until the server that started this is gone."""
-    os.nice(10)
     parent = os.getppid()
     folder = Folder(Path(path))
     store = folder.open()
+    store.start()  # what writes keeps its priority: people wait for the database while it is held
+    step_back()
     Worker(folder, store).run(lambda: os.getppid() != parent)
     store.close()
 
