@@ -49,10 +49,10 @@ class Store:
         with _told_of_no_room():
             return self._writer.run(work)
 
-    async def awrite(self, work: Callable[[Connection], T]) -> T:
+    async def awrite(self, work: Callable[[Connection], T], durable: bool = True) -> T:
         """The same for a coroutine: no thread waits."""
         with _told_of_no_room():
-            return await asyncio.wrap_future(self._writer.submit(work))
+            return await asyncio.wrap_future(self._writer.submit(work, durable))
 
     def start(self) -> None:
         """Start the writer's thread now, with the priority the caller has now."""

@@ -124,7 +124,7 @@ def add_items(store: Store, items: Iterable[NewItem]) -> int:
     for batch in _batches(items):
         added += store.write(lambda conn, batch=batch: _insert(conn, batch))  # type: ignore[misc]
     if added:
-        store.write(_tell_planner)
+        _tidy(store)
     return added
 
 
@@ -214,12 +214,13 @@ def check_votes(votes: int) -> None:
         raise BadInput(f"votes must be 1 to 50, got {votes!r}")
 
 
-def _tell_planner(conn: Connection) -> None:
-    """PostgreSQL plans by what it last counted: tables it still believes to be empty it would read from end to end."""
-    if conn.dialect.name != "postgresql":
-        return
-    for table in (schema.item, schema.ranking):
-        conn.exec_driver_sql(f"ANALYZE {table.name}")
+def _tidy(store: Store) -> None:
+    """PostgreSQL plans by what it last counted, and tidies up after many new rows while people work: both now."""
+    if store.engine.dialect.name == "postgresql":
+        with store.engine.connect() as conn:
+            conn.execution_options(isolation_level="AUTOCOMMIT")
+            for table in (schema.item, schema.ranking):
+                conn.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
 
 
 def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:

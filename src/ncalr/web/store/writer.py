@@ -23,6 +23,7 @@ T = TypeVar("T")
 TOGETHER = 64
 LOCK = 0x6E63616C72
 _LOCK = text(f"SELECT pg_advisory_xact_lock({LOCK})")
+_LOCK_UNSYNCED = text(f"SELECT pg_advisory_xact_lock({LOCK}), set_config('synchronous_commit', 'off', true)")
 
 
 class Writer:
@@ -42,12 +43,16 @@ class Writer:
                 self._thread = threading.Thread(target=self._serve, name="ncalr writer", daemon=True)
                 self._thread.start()
 
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
-        """Stand in line: what comes of it is what `work` returns or raises, after it was committed or taken back."""
+    def submit(self, work: Callable[[Connection], T], durable: bool = True) -> Future[T]:
+        """Stand in line: what comes of it is what `work` returns or raises, after it was committed or taken back.
+
+        What need not be `durable` may be lost in a power cut, where PostgreSQL saves the sync of the disk; never so
+        without whatever was committed after it.
+        """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a change asked for another change and would wait for itself; pass its connection on")
         self.start()
-        change = _Change(work)
+        change = _Change(work, durable)
         self._line.put(change)
         return change.done
 
@@ -81,7 +86,7 @@ class Writer:
 
     def _commit(self, changes: list[_Change]) -> None:
         try:
-            connection, transaction = self._begin()
+            connection, transaction = self._begin(any(change.durable for change in changes))
             with transaction:
                 for change in changes:
                     change.attempt(connection, alone=len(changes) == 1)
@@ -94,15 +99,15 @@ class Writer:
         for change in changes:
             change.answer()
 
-    def _begin(self) -> tuple[Connection, RootTransaction]:
+    def _begin(self, durable: bool) -> tuple[Connection, RootTransaction]:
         """Our connection, as the one writer; a new one where the database was gone in between."""
         if self._connection is not None:
             try:
-                return self._connection, _locked(self._connection)
+                return self._connection, _locked(self._connection, durable)
             except DBAPIError:
                 self._let_go()
         self._connection = self._engine.connect()
-        return self._connection, _locked(self._connection)
+        return self._connection, _locked(self._connection, durable)
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
@@ -113,21 +118,21 @@ class Writer:
                 connection.close()
 
 
-def lock(connection: Connection) -> None:
+def lock(connection: Connection, durable: bool = True) -> None:
     """Become the one writer of the database until the transaction ends."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK)
+        connection.execute(_LOCK if durable else _LOCK_UNSYNCED)
 
 
-def _locked(connection: Connection) -> RootTransaction:
+def _locked(connection: Connection, durable: bool) -> RootTransaction:
     transaction = connection.begin()
-    lock(connection)
+    lock(connection, durable)
     return transaction
 
 
 class _Change:
-    def __init__(self, work: Callable[[Connection], Any]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[Connection], Any], durable: bool) -> None:
+        self.work, self.durable = work, durable
         self.done: Future[Any] = Future()
         self.result: Any = None
         self.error: BaseException | None = None
