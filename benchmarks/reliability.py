@@ -19,6 +19,7 @@ import signal
 import socket
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -622,6 +623,41 @@ def browse(scale, count, pause):
     return times, grown
 
 
+def start_up(scale):
+    """From a folder of pictures to the first of them on the screen: the command as a person types it, each time anew."""
+    from chromium import chromium
+
+    tries, marks = max(3, round(5 * scale)), {"command_to_link_s": [], "link_to_item_s": [], "command_to_item_s": []}
+    with tempfile.TemporaryDirectory() as name, chromium() as browser:
+        photos(Path(name) / "photos", 500)
+        page = browser.new_context().new_page()
+        page.goto("about:blank")
+        for at in range(tries):
+            project = Path(name) / f"project{at}"
+            command = ["label", str(Path(name) / "photos"), "--classes", "cat,dog,bird", "--no-browser"]
+            began = time.perf_counter()
+            running = subprocess.Popen(
+                [sys.executable, "-c", "from ncalr.cli import main; main()", *command, "--project", str(project)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            link = next(line.strip() for line in running.stdout if "#enter=" in line)
+            linked = time.perf_counter()
+            page.goto(link)
+            page.wait_for_selector("body[data-item]:not([data-item=''])")
+            page.wait_for_function("document.getElementById('picture').naturalWidth > 0")
+            there = time.perf_counter()
+            for key, seconds in zip(marks, (linked - began, there - linked, there - began), strict=True):
+                marks[key].append(seconds)
+            page.goto("about:blank")
+            page.context.clear_cookies()
+            running.terminate()
+            running.wait()
+    worst = {key.replace("_s", "_worst_s"): round(max(times), 2) for key, times in marks.items()}
+    middle = {key: round(statistics.median(times), 2) for key, times in marks.items()}
+    yield "start", {"pictures": 500, "tries": tries, **middle, **worst}
+
+
 def keys(scale):
     times, _ = browse(scale, max(20, round(120 * scale)), 0.5)
     yield (
@@ -644,6 +680,7 @@ def memory(scale):
 
 
 SECTIONS = {
+    "start": start_up,
     "kills": kills,
     "crowd": crowd,
     "writers": writers,
