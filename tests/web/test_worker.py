@@ -266,9 +266,22 @@ def test_the_audit_finds_planted_errors():
     given = labels.copy()
     wrong = rng.choice(120, 8, replace=False)
     given[wrong] = (given[wrong] + 1) % 3
-    suspicion, suggestion = audit.neighbours(vectors, given, 3)
-    assert set(np.argsort(-suspicion)[:8]) == set(wrong)
-    assert (suggestion[wrong] == labels[wrong]).all()
+    found = audit.doubts(vectors, given, 3)
+    assert set(np.argsort(-found.suspicion)[:8]) == set(wrong)
+    sure = wrong[found.suspicion[wrong] > 0.5]
+    assert len(sure) >= 4
+    assert (found.suggestion[sure] == labels[sure]).all()
+    assert found.share[1] <= 8 / 120 <= found.share[2]
+    assert all(found.reasons)
+
+
+def test_neighbours_in_parts_are_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors, labels = rng.normal(size=(50, 4)).astype(np.float32), rng.integers(3, size=50)
+    whole = audit.neighbours(vectors, labels, 3)
+    monkeypatch.setattr(audit, "ROOM", 50 * 7)
+    assert np.allclose(audit.neighbours(vectors, labels, 3), whole)
+    assert np.allclose(whole.sum(axis=1), 1)
 
 
 # -- people as an oracle
