@@ -154,11 +154,12 @@ class Person:
             raise RuntimeError(f"{reply.status}: {content[:200]}")
         return json.loads(content), seconds
 
-    def label(self):
+    def label(self, truth=None):
         """Take an item and answer it; how long each took."""
         found, taking = self.ask("POST", "/api/next", {"tab": "t", "want": 1})
         item = found["items"][0]
-        body = {"item": item["item"], "lease": item["token"], "kind": "label", "answer": 1, "answered": 1.0}
+        said = 1 if truth is None else truth[item["item"]]
+        body = {"item": item["item"], "lease": item["token"], "kind": "label", "answer": said, "answered": 1.0}
         _, answering = self.ask("PUT", f"/api/answers/{uuid.uuid4()}", body)
         return taking, answering
 
@@ -467,6 +468,113 @@ def million(scale):
             )
 
 
+# -- R13: the real training, killed halfway
+
+
+def training(scale):
+    """Ten people label pictures for five minutes while the real worker trains a network again and again."""
+    from sqlalchemy import func, select
+
+    from ncalr.web.folder import Folder, Source
+    from ncalr.web.store import people, projects, schema
+
+    seconds = max(300 * scale, 20)
+    with tempfile.TemporaryDirectory() as name:
+        from postgres import free_port
+
+        place = Path(name)
+        photos(place / "photos", 1797)
+        folder = Folder(place / "photos.ncalr")
+        folder.create(Source(str(place / "photos"), "image"))
+        store = folder.open()
+        items = [projects.NewItem(f"{at:05d}.jpg") for at in range(1797)]
+        rules = projects.Settings(step=1)  # as soon as one training ends the next begins
+        projects.create(store, "digits", "image", list("0123456789"), items, settings=rules)
+        now = store.clock.now()
+
+        def issue(conn):
+            crew = [people.add(conn, now, f"person{at}", "annotator") for at in range(10)]
+            return [people.issue(conn, now, "access", person=person, seconds=None) for person in crew]
+
+        tokens = store.write(issue)
+        truth = digit_of(store)
+        port = free_port()
+        server = start(folder.database(), port)
+        first_item(port, tokens[0])
+        worker = train(folder)
+        times, lock, end = ([], []), threading.Lock(), time.time() + seconds
+
+        def work(token):
+            person, rng = Person(port, token), random.Random(token)
+            while time.time() < end:
+                found = person.label(truth)
+                with lock:
+                    for kept, each in zip(times, found, strict=True):
+                        kept.append(each)
+                time.sleep(1 + 2 * rng.random())
+
+        threads = [threading.Thread(target=work, args=(token,)) for token in tokens]
+        for thread in threads:
+            thread.start()
+        busy = 0.0
+        while time.time() < end - seconds / 2:
+            time.sleep(1)
+        busy += used(worker.pid)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+        at_kill = len(times[1])
+        time.sleep(min(10, seconds / 6))
+        meanwhile = len(times[1]) - at_kill
+        worker = train(folder)
+        for thread in threads:
+            thread.join()
+        busy += used(worker.pid)
+        worker.terminate()
+        worker.wait()
+        os.kill(server.pid, signal.SIGKILL)
+        models = store.read(lambda conn: conn.execute(select(func.count()).select_from(schema.model)).scalar_one())
+        store.close()
+        yield (
+            "training",
+            {
+                "ran_s": seconds,
+                "people": len(tokens),
+                "answers": len(times[1]),
+                "models_trained": models,
+                "cores_the_training_took": round(busy / (seconds - 10), 2),
+                "answers_while_it_was_dead": meanwhile,
+                "next_p50_ms": percentile(times[0], 0.5),
+                "next_p95_ms": percentile(times[0], 0.95),
+                "submit_p50_ms": percentile(times[1], 0.5),
+                "submit_p95_ms": percentile(times[1], 0.95),
+            },
+        )
+
+
+def train(folder):
+    """The worker process as the server starts it."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) - 1, 1))}
+    return subprocess.Popen([sys.executable, "-m", "ncalr.web.worker", str(folder.path)], env=environment)
+
+
+def digit_of(store):
+    """The digit on each picture, by the item's opaque key."""
+    from sklearn.datasets import load_digits
+    from sqlalchemy import select
+
+    from ncalr.web.store import schema
+
+    names = store.read(lambda conn: conn.execute(select(schema.item.c.key, schema.item.c.name)).all())
+    digits = load_digits().target
+    return {row.key: int(digits[int(row.name[:5]) % len(digits)]) for row in names}
+
+
+def used(pid):
+    """Seconds of processor time."""
+    parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def first_item(port, token):
     import httpx
 
@@ -685,6 +793,7 @@ SECTIONS = {
     "crowd": crowd,
     "writers": writers,
     "million": million,
+    "training": training,
     "lossy": lossy,
     "move": move,
     "keys": keys,
