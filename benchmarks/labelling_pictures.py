@@ -168,6 +168,9 @@ def shoot(me, name, size):
     if size == "desktop":
         page.set_viewport_size({"width": 1280, "height": 1750})
     page.screenshot(path=OUT / f"labelling_team_{name}.png")
+    page.goto("about:blank")  # what it held goes back
+    time.sleep(0.5)
+    page.context.close()
 
 
 def texts(browser, folder, site_class, visit_class, projects):

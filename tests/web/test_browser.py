@@ -13,7 +13,7 @@ import pytest
 from chromium import Site, Visit, chromium
 
 from ncalr.web import exchange
-from ncalr.web.store import projects, schema
+from ncalr.web.store import projects, review, schema
 from ncalr.web.store.projects import NewItem
 
 PAYLOAD = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -296,6 +296,21 @@ def test_the_end_is_told_honestly(browser, site):
     assert "1 colleague" in me.page.inner_text("#empty-text")
     site.desk.label("ben", 1)
     me.page.wait_for_selector("text=All done", timeout=15000)
+
+
+def test_a_second_look_that_is_not_for_you_is_not_said_to_be_none(browser, site):
+    site.desk.project(items=6)
+    for _ in range(3):
+        lease, _ = site.desk.label("ann")
+    [item] = site.desk.names([lease])
+    doubt = review.Doubt(item, 0.9, None, "its neighbours are labelled otherwise")
+    site.desk.store.write(lambda conn: review.enqueue(conn, 1, [doubt], [], 0))
+    site.desk.person("ben")
+    me = visit(browser, site).ready()
+    me.page.click("#view-review")
+    me.page.wait_for_selector("#empty:not([hidden])")
+    assert me.page.inner_text("#empty-title") == "None for you right now, 1 in line"
+    assert me.troubles == []
 
 
 def test_a_reviewer_decides_what_people_disagree_about(browser, site):

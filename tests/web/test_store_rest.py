@@ -424,3 +424,16 @@ def test_the_writer_finds_a_new_connection_when_its_own_was_ended(office):
     mine = office.store.write(lambda conn: conn.exec_driver_sql("SELECT pg_backend_pid()").scalar())
     office.store.read(lambda conn: conn.exec_driver_sql(f"SELECT pg_terminate_backend({mine})").scalar())
     assert office.store.write(lambda conn: conn.exec_driver_sql("SELECT 1").scalar()) == 1
+
+
+def test_whoever_gives_up_waiting_is_left_out_and_the_line_goes_on(office):
+    writer, gate, done = office.store._writer, threading.Event(), []
+    busy = writer.submit(lambda conn: gate.wait(10))
+    while not busy.running():
+        time.sleep(0.001)
+    gone = writer.submit(lambda conn: done.append("gone"))
+    assert gone.cancel()
+    assert not busy.cancel()
+    gate.set()
+    assert writer.run(lambda conn: done.append("after")) is None
+    assert done == ["after"]

@@ -84,7 +84,11 @@ class Writer:
         finally:
             self._let_go()
 
-    def _commit(self, changes: list[_Change]) -> None:
+    def _commit(self, waited: list[_Change]) -> None:
+        # whoever gave up while waiting is left out; from here on giving up is too late
+        changes = [change for change in waited if change.done.set_running_or_notify_cancel()]
+        if not changes:
+            return
         try:
             connection, transaction = self._begin(any(change.durable for change in changes))
             with transaction:
