@@ -22,6 +22,7 @@ from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
 from ncalr.web.store.upsert import add_up, upsert
 from ncalr.web.store.verdict import OPEN, Verdict, Vote, judge
+from ncalr.web.store.writer import unread
 
 KINDS = ("label", "none", "broken", "unsure", "skip", "undo")
 GENESIS = "0" * 64
@@ -105,9 +106,11 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     _check_version(answer, next(mine, None))
     late = imported is None and before is None and not _held(now, lease)
     row = _row(now, person, answer, digest, place, purpose, reason, late)
-    conn.execute(_APPEND, row)
-    _settle_lease(conn, now, answer, lease, place)
-    _settle(conn, row, place, _with_vote(conn, said, row, before))
+    standing = _standing_after(conn, row, before)
+    with unread(conn):
+        conn.execute(_APPEND, row)
+        _settle_lease(conn, now, answer, lease, place)
+        _settle(conn, row, place, _with_vote(conn, said, row, standing))
     if purpose == "review":
         _settle_review(conn, lease, row)
     return Receipt(answer.id, row["seq"], answer.item, answer.kind, answer.answer, late)
@@ -280,24 +283,28 @@ def _row(
     return row
 
 
-def _with_vote(conn: Connection, said: Sequence[Any], row: dict[str, Any], before: Any) -> list[Vote]:
-    """Write down what the person says now (the new answer, or after an undo what they said before the one taken back),
-    and how the votes on the item stand with it.
-    """
-    now: dict[str, Any] | None = row
-    if row["kind"] == "undo":
-        earlier = conn.execute(_EVENT, {"id": before.based_on}).first() if before.based_on is not None else None
-        now = dict(earlier._mapping) if earlier is not None else None
+def _standing_after(conn: Connection, row: dict[str, Any], before: Any) -> dict[str, Any] | None:
+    """What the person says now: the new answer; or, after an undo, what they said before the one taken back, if any."""
+    if row["kind"] != "undo":
+        return row
+    earlier = conn.execute(_EVENT, {"id": before.based_on}).first() if before.based_on is not None else None
+    return dict(earlier._mapping) if earlier is not None else None
+
+
+def _with_vote(
+    conn: Connection, said: Sequence[Any], row: dict[str, Any], standing: dict[str, Any] | None
+) -> list[Vote]:
+    """Write down what the person says now, and tell how the votes on the item stand with it."""
     mine = {"item_id": row["item_id"], "person_id": row["person_id"], "purpose": row["purpose"]}
     rest = [vote for vote in said if (vote.person_id, vote.purpose) != (mine["person_id"], mine["purpose"])]
     stand = [(vote.seq, Vote(vote.kind, vote.answer, vote.purpose)) for vote in rest]
-    if now is None:
+    if standing is None:
         table = schema.vote
         conn.execute(delete(table).where(*(table.c[name] == value for name, value in mine.items())))
     else:
-        facts = {name: now[name] for name in ("kind", "answer", "seq")}
-        upsert(conn, schema.vote, {**mine, **facts, "event": now["id"]}, ("item_id", "person_id", "purpose"))
-        stand.append((now["seq"], Vote(now["kind"], now["answer"], mine["purpose"])))
+        facts = {name: standing[name] for name in ("kind", "answer", "seq")}
+        upsert(conn, schema.vote, {**mine, **facts, "event": standing["id"]}, ("item_id", "person_id", "purpose"))
+        stand.append((standing["seq"], Vote(standing["kind"], standing["answer"], mine["purpose"])))
     return [vote for _, vote in sorted(stand, key=lambda pair: pair[0])]
 
 
@@ -316,7 +323,7 @@ def _settle(conn: Connection, row: dict[str, Any], stands: Any, votes: list[Vote
     if not was.is_open and verdict.is_open:
         facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
         facts["probability"] = facts["probability"] or 0.0
-        ranking.put_back(conn, item_id, facts, row["seq"])
+        ranking.put_back(conn, item_id, facts, row["seq"], stands.current)
         queue.look_again(conn, -row["seq"])
     if row["kind"] == "undo" and verdict.is_open:
         queue.look_again(conn, row["rank"], row["person_id"])
@@ -378,6 +385,7 @@ def _standing() -> list[Any]:
         state.c.votes.label("counted"),
         state.c.needed,
         project.c.votes.label("votes_wanted"),
+        project.c.epoch.label("current"),
         project.c.guideline,
         project.c.settings,
     ]

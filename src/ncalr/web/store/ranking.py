@@ -108,9 +108,8 @@ def take_out(conn: Connection, item_id: int) -> None:
     conn.execute(_TAKE_OUT, {"item": item_id})
 
 
-def put_back(conn: Connection, item_id: int, facts: dict[str, Any], seq: int) -> None:
+def put_back(conn: Connection, item_id: int, facts: dict[str, Any], seq: int, current: int) -> None:
     """The item is open again: ahead of all others, for it was somebody's turn already."""
-    current = int(conn.execute(select(schema.project.c.epoch)).scalar_one())
     for epoch in {current, schema.BASE}:
         conn.execute(insert(schema.ranking).values(epoch=epoch, rank=-seq, item_id=item_id, **facts))
 

@@ -10,20 +10,20 @@ from the pool, asking whether it is alive and cleaning it up afterwards cost as 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, RootTransaction, text
+from sqlalchemy import Connection, Engine, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 TOGETHER = 64
 LOCK = 0x6E63616C72
-_LOCK = text(f"SELECT pg_advisory_xact_lock({LOCK})")
-_LOCK_UNSYNCED = text(f"SELECT pg_advisory_xact_lock({LOCK}), set_config('synchronous_commit', 'off', true)")
+_LOCK = f"SELECT pg_advisory_xact_lock({LOCK})"
+_LOCK_UNSYNCED = f"{_LOCK}, set_config('synchronous_commit', 'off', true)"
 
 
 class Writer:
@@ -125,13 +125,29 @@ class Writer:
 def lock(connection: Connection, durable: bool = True) -> None:
     """Become the one writer of the database until the transaction ends."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK if durable else _LOCK_UNSYNCED)
+        connection.exec_driver_sql(_LOCK if durable else _LOCK_UNSYNCED)
 
 
 def _locked(connection: Connection, durable: bool) -> RootTransaction:
     transaction = connection.begin()
     lock(connection, durable)
     return transaction
+
+
+@contextmanager
+def unread(connection: Connection) -> Iterator[None]:
+    """Changes whose results nobody reads: PostgreSQL gets them together, and is waited for once, not each time."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    from psycopg import Error
+
+    driver: Any = connection.connection.driver_connection
+    try:
+        with driver.pipeline():
+            yield
+    except Error as error:  # it did not come by SQLAlchemy, which would have called it so
+        raise DBAPIError(None, None, error) from error
 
 
 class _Change:
