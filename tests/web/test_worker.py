@@ -345,7 +345,7 @@ def stepped_back(setting=None):
 import os, threading
 from ncalr.web.courtesy import step_back
 go, out = threading.Event(), []
-early = threading.Thread(target=lambda: (go.wait(), out.append(os.sched_getscheduler(0))))
+early = threading.Thread(target=lambda: (go.wait(), out.append(os.sched_getscheduler(0))), daemon=True)
 early.start()
 step_back()
 go.set()
