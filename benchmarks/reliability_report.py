@@ -108,7 +108,7 @@ def targets(found: dict) -> list[str]:
         figures = found.get(table, {})
         value = figures.get(name)
         kept = "not run" if value is None else "yes" if (value == 0 if limit == "= 0" else value <= limit) else "**no**"
-        cells = [key, promise, limit, "" if value is None else value, figures.get("load", ""), kept]
+        cells = [key, promise, limit, "" if value is None else value, _load(figures), kept]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return [*lines, ""]
 
@@ -120,6 +120,8 @@ def text(found: dict) -> str:
         "",
         f"{machine['cores']} cores shared with other work (load in the tables), {machine['system']}, Python {machine['python']}, SQLite {machine['sqlite']}.",
         "Made by `python benchmarks/reliability.py SECTION ... report`; the sizes reached are in the tables, `--scale 1` is the full size of each section.",
+        "",
+        "A run with a niceness below 0 went before the other work on the machine, as it would on a quiet one.",
         "",
         *targets(found),
     ]
@@ -146,6 +148,12 @@ def text(found: dict) -> str:
     ]
     lines += [f"| {key} | {promise} | {where} |" for key, (promise, where) in TESTS.items()]
     return "\n".join(lines) + "\n"
+
+
+def _load(figures: dict) -> str:
+    """The machine's load, and whether the run went before other work on it."""
+    ahead = f", niceness {figures['niceness']}" if "niceness" in figures else ""
+    return f"{figures['load']}{ahead}" if "load" in figures else ""
 
 
 def _cell(value: object) -> str:
