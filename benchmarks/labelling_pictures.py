@@ -45,6 +45,7 @@ def main():
                         **options, has_touch=size == "phone", device_scale_factor=1.5 if size == "phone" else 1
                     )
                 )
+                door(browser, site, options, f"{size}_{theme}")
                 me.open(site.link("Ada Lovelace", "owner")).ready()
                 shoot(me, f"{size}_{theme}", size)
         site.stop()
@@ -97,7 +98,9 @@ def work(desk, truth, ranking, review, schema):
                     ranking.Ranked(at, "control" if place % 4 == 1 else "strategy", 0.9, 1 - place / 400, guess, why)
                 )
             epoch = ranking.prepare(desk.store, rows)
-            ranking.swap(desk.store, epoch, ranking.Trained(20 * number, len(desk.rows(schema.event)), clock, {}))
+            wrong = 0.09 - 0.01 * number
+            facts = {"rule": "flips", "wrong": [wrong, wrong / 2, 1.7 * wrong]}
+            ranking.swap(desk.store, epoch, ranking.Trained(20 * number, len(desk.rows(schema.event)), clock, facts))
         for _ in range(22):
             for person in crew[:3] if number % 2 else crew[1:]:
                 for lease in desk.next(person.name):
@@ -115,10 +118,35 @@ def work(desk, truth, ranking, review, schema):
     )
 
 
+def door(browser, site, options, name):
+    """What somebody sees who has no link."""
+    page = browser.new_context(**options).new_page()
+    page.goto(site.address.url)
+    page.wait_for_selector("#door:not([hidden])")
+    time.sleep(0.3)
+    page.screenshot(path=OUT / f"labelling_door_{name}.png")
+    page.context.close()
+
+
 def shoot(me, name, size):
     page = me.page
     time.sleep(0.8)
     page.screenshot(path=OUT / f"labelling_{name}.png")
+    page.keyboard.press("?")
+    time.sleep(0.4)
+    page.screenshot(path=OUT / f"labelling_help_{name}.png")
+    page.keyboard.press("Escape")
+    page.keyboard.press("h")
+    page.wait_for_selector("#history-list li img")
+    time.sleep(0.6)
+    page.screenshot(path=OUT / f"labelling_history_{name}.png")
+    page.keyboard.press("Escape")
+    if page.is_visible("#view-review"):
+        page.click("#view-review")
+        time.sleep(1)
+        page.screenshot(path=OUT / f"labelling_second_{name}.png")
+        page.click("#view-label")
+        time.sleep(0.6)
     if size == "desktop":
         page.keyboard.press(page.inner_text("#classes button")[:1])
         time.sleep(1.2)
@@ -140,6 +168,9 @@ def shoot(me, name, size):
     if size == "desktop":
         page.set_viewport_size({"width": 1280, "height": 1750})
     page.screenshot(path=OUT / f"labelling_team_{name}.png")
+    page.goto("about:blank")  # what it held goes back
+    time.sleep(0.5)
+    page.context.close()
 
 
 def texts(browser, folder, site_class, visit_class, projects):

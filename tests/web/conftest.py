@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from office import Office, StoppedClock
 from postgres import Cluster
 
 _numbers = itertools.count()
+os.environ["NCALR_TRAINING_PRIORITY"] = "low"  # tests run side by side, and no core is ever idle
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from chromium import Site, Visit, chromium
 
 from ncalr.web import exchange
-from ncalr.web.store import projects, schema
+from ncalr.web.store import projects, review, schema
 from ncalr.web.store.projects import NewItem
 
 PAYLOAD = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -162,26 +162,39 @@ def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digit
 # -- one thing at a time
 
 
-def test_answers_given_without_a_network_survive_a_closed_tab_and_arrive_once_in_order(browser, site):
+def test_fifty_answers_given_without_a_network_survive_a_closed_tab_and_arrive_once_in_order(browser, site):
+    """The tab holds a few items; whoever is cut off labels them, thinks again, and changes what was said."""
     site.desk.project(items=30)
     context = browser.new_context()
     first = Visit(context).open(site.link("ann")).ready()
     first.press("1")
     first.saved()
+    first.page.wait_for_function("() => performance.getEntriesByType('resource').length > 3")
+    time.sleep(0.3)  # the items ahead are there
     context.set_offline(True)
     given = []
-    for key in "123":
-        given.append((first.item, int(key) - 1))
+    for turn in range(16):
+        for key in f"{turn % 3 + 1}{(turn + 1) % 3 + 1}"[: 2 if turn % 2 else 1]:
+            given.append((first.item, "label", int(key) - 1))
+            first.press(key)
+        for item, *_ in reversed(given[-2:] if turn % 2 else given[-1:]):
+            given.append((item, "undo", None))
+            first.page.keyboard.press("Control+z")
+            first.page.wait_for_selector(f"body[data-item='{item}']")
+    for key in "12":
+        given.append((first.item, "label", int(key) - 1))
         first.press(key)
+    assert len(given) == 50
     first.page.close()
     context.set_offline(False)
     again = Visit(context).open(site.address.url).ready()
     again.saved()
     keys = {row["id"]: row["key"] for row in site.desk.rows(schema.item)}
     rows = site.desk.rows(schema.event)[1:]
-    assert [(keys[row["item_id"]], row["answer"]) for row in rows] == given
+    assert [(keys[row["item_id"]], row["kind"], row["answer"]) for row in rows] == given
     assert [row["answered"] for row in rows] == sorted(row["answered"] for row in rows)
     assert all(row["received"] > row["answered"] for row in rows)
+    assert len(site.desk.rows(schema.vote)) == 3
 
 
 def test_an_ended_session_keeps_the_answers_until_somebody_is_back(browser, site):
@@ -283,6 +296,21 @@ def test_the_end_is_told_honestly(browser, site):
     assert "1 colleague" in me.page.inner_text("#empty-text")
     site.desk.label("ben", 1)
     me.page.wait_for_selector("text=All done", timeout=15000)
+
+
+def test_a_second_look_that_is_not_for_you_is_not_said_to_be_none(browser, site):
+    site.desk.project(items=6)
+    for _ in range(3):
+        lease, _ = site.desk.label("ann")
+    [item] = site.desk.names([lease])
+    doubt = review.Doubt(item, 0.9, None, "its neighbours are labelled otherwise")
+    site.desk.store.write(lambda conn: review.enqueue(conn, 1, [doubt], [], 0))
+    site.desk.person("ben")
+    me = visit(browser, site).ready()
+    me.page.click("#view-review")
+    me.page.wait_for_selector("#empty:not([hidden])")
+    assert me.page.inner_text("#empty-title") == "None for you right now, 1 in line"
+    assert me.troubles == []
 
 
 def test_a_reviewer_decides_what_people_disagree_about(browser, site):

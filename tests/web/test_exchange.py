@@ -6,7 +6,6 @@ import csv
 import doctest
 import io
 import json
-import math
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 
 from ncalr.cli.app import app
 from ncalr.errors import BadInput, UnknownName
-from ncalr.web import agreement, audit, exchange, figures
+from ncalr.web import audit, exchange, figures, shares
 from ncalr.web.exchange import Opinion, Record
 from ncalr.web.folder import Folder
 from ncalr.web.store import projects, schema
@@ -170,46 +169,18 @@ def test_parquet_without_pyarrow(monkeypatch):
 
 
 def test_the_examples_run():
-    for module in (agreement, audit):
+    for module in (shares, audit):
         assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
-
-
-def test_kappa_and_alpha_by_hand():
-    # two people, four items: agree on three; both say a half of the time
-    pairs = [("a", "a"), ("b", "b"), ("a", "a"), ("b", "a")]
-    assert agreement.cohen(pairs) == pytest.approx((0.75 - 0.5) / 0.5)
-    # values a a | b b | a a | b a: o = 2, n = 8, counts a 5, b 3: expected 2*5*3/7
-    assert agreement.krippendorff(pairs) == pytest.approx(1 - 2 / (2 * 15 / 7))
-    assert math.isnan(agreement.cohen([]))
-    assert math.isnan(agreement.cohen([("a", "a")]))
-    assert math.isnan(agreement.krippendorff([["a"]]))
-    assert math.isnan(agreement.krippendorff([["a", "a"]]))
-
-
-def test_krippendorffs_own_example():
-    """Krippendorff 2011, nominal data of four observers and twelve units with gaps: alpha 0.743."""
-    table = [
-        "1 2 3 3 2 1 4 1 2 . . .",
-        "1 2 3 3 2 2 4 1 2 5 . 3",
-        ". 3 3 3 2 3 4 2 2 5 1 .",
-        "1 2 3 3 2 4 4 1 2 5 1 .",
-    ]
-    columns = zip(*(row.split() for row in table), strict=True)
-    items = [[value for value in column if value != "."] for column in columns]
-    assert agreement.krippendorff(items) == pytest.approx(0.743, abs=5e-4)
 
 
 def test_intervals_cover():
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(200):
-        right = int(rng.binomial(30, 0.8))
-        low, high = agreement.wilson(right, 30)
+        low, high = shares.wilson(int(rng.binomial(30, 0.8)), 30)
         inside += low <= 0.8 <= high
     assert inside >= 180
-    assert agreement.wilson(0, 0) == (0.0, 1.0)
-    assert all(math.isnan(end) for end in agreement.interval(agreement.cohen, [], rng))
-    assert all(math.isnan(end) for end in agreement.interval(agreement.cohen, [("a", "a")] * 3, rng))
+    assert shares.wilson(0, 0) == (0.0, 1.0)
 
 
 def test_the_team_view_counts_what_happened(office):
@@ -222,9 +193,10 @@ def test_the_team_view_counts_what_happened(office):
     assert pair["items"] == 8
     by_name = {person["name"]: person for person in found["people"]}
     assert by_name["ann"]["answers"] == 9
-    assert by_name["ann"]["accuracy"]["total"] == 8
+    assert by_name["ann"]["agrees"]["total"] == 8
+    assert by_name["ann"]["accuracy"] is None  # of two who differ nobody knows which is right
     both = sum(a % 3 == a % 2 and a != 5 for a in range(8))
-    assert by_name["ann"]["accuracy"]["right"] == by_name["ben"]["accuracy"]["right"] == both
+    assert by_name["ann"]["agrees"]["right"] == by_name["ben"]["agrees"]["right"] == both
     assert found["advice"]["do"] == "decide"
     json.dumps(found, allow_nan=False)
 
@@ -257,24 +229,68 @@ def test_speed_leaves_pauses_out():
     assert figures._speed([5.0])["an_hour"] is None
 
 
-def share(total, part):
-    low, high = agreement.wilson(round(part * total), total)
-    return {"total": total, "share": part, "low": low, "high": high}
+def test_agreement_is_that_of_the_votes_room(small):
+    """None of these and broken are answers like any other; kappa and alpha by hand."""
+    small.project(items=4, votes=2)
+    said = {"ann": ["label", "none", "label", "none"], "ben": ["label", "none", "label", "label"]}
+    for name, kinds in said.items():
+        for kind in kinds:
+            small.label(name, 0, kind=kind)
+    found = small.store.read(lambda conn: figures.team(conn, small.clock.now()))["agreement"]
+    [pair] = found["pairs"]
+    assert (pair["people"], pair["items"]) == (["ann", "ben"], 4)
+    assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
+    assert found["alpha"] == pytest.approx(1 - 2 / (2 * 15 / 7))
+    assert found["low"] <= found["alpha"] <= found["high"]
+
+
+def test_three_people_have_an_estimated_accuracy(small):
+    small.project(items=60, votes=3)
+    for at in range(60):
+        for name in ("ann", "ben", "carl"):
+            [lease] = small.next(name)
+            truth = small.names([lease])[0] % 3
+            small.say(name, lease.item, (truth + 1) % 3 if name == "carl" and at % 3 == 0 else truth, lease=lease.token)
+    team = small.store.read(lambda conn: figures.team(conn, small.clock.now()))["people"]
+    found = {person["name"]: person["accuracy"] for person in team}
+    assert found["ann"]["share"] > 0.97
+    assert found["carl"]["low"] < 2 / 3 < found["carl"]["high"] < 0.85
+
+
+def point(labels, right, total, wrong=None):
+    facts = {"rule": "flips"} if wrong is None else {"rule": "flips", "wrong": wrong}
+    return {"labels": labels, "facts": facts, **shares.share(right, total)}
+
+
+def test_the_reliability_card_and_its_advice():
+    made = figures.cards([point(10, 5, 10), point(20, 9, 10, [0.1, 0.06, 0.2])])
+    assert [card["control"]["total"] for card in made] == [10, 20]
+    assert [card["advice"] for card in made] == ["go on", "check labels"]
+    assert made[1]["accuracy"] == 0.7
 
 
 def test_advice():
-    base = {
-        "progress": {"status": {"disputed": 0, "unclear": 0}, "closed": 5, "items": 10},
-        "review": {"doubtful": share(0, 0), "control": share(0, 0)},
-        "curve": [],
-    }
-    assert figures.advice(base)["do"] == "go on"
-    assert figures.advice({**base, "review": {"doubtful": share(40, 0.9), "control": share(40, 0.0)}})["do"] == "check"
-    assert figures.advice({**base, "progress": {**base["progress"], "closed": 10}})["do"] == "stop"
-    flat = [share(30, 0.8) for _ in range(4)]
-    assert figures.advice({**base, "curve": flat})["do"] == "consider stopping"
-    rising = [share(30, part) for part in (0.3, 0.5, 0.7, 0.95)]
-    assert figures.advice({**base, "curve": rising})["do"] == "go on"
+    def advise(closed=5, disputed=0, doubtful=(0, 0), control=(0, 0), curve=()):
+        return figures.advice(
+            {
+                "progress": {"status": {"disputed": disputed, "unclear": 0}, "closed": closed, "items": 10},
+                "review": {"doubtful": shares.share(*doubtful), "control": shares.share(*control)},
+                "card": figures.cards(list(curve)),
+            }
+        )
+
+    assert advise()["do"] == "go on"
+    assert advise(disputed=2)["do"] == "decide"
+    assert advise(doubtful=(36, 40), control=(0, 40))["do"] == "check labels"
+    assert advise(closed=10)["do"] == "stop"
+    assert "10% of the labels" in advise(curve=[point(20, 9, 10, [0.1, 0.06, 0.2])])["why"]
+    flat = [point(at, 800, 1000) for at in (10, 20, 30)]
+    assert advise(curve=flat)["do"] == "stop"
+    few = [point(at, 8, 10) for at in (10, 20, 30)]
+    assert "cannot tell" in advise(curve=few)["why"]
+    assert "no control items" in advise(curve=[point(at, 0, 0) for at in (10, 20, 30)])["why"]
+    rising = [point(at, right, 100) for at, right in ((10, 30), (20, 60), (30, 99))]
+    assert advise(curve=rising)["do"] == "go on"
 
 
 # -- commands

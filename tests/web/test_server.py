@@ -372,10 +372,10 @@ def test_a_full_disk_is_507(server, monkeypatch):
     ann = server.person("ann")
     [item] = take(ann)
 
-    def full(work):
+    async def full(work):
         raise NoRoom("the database cannot be written")
 
-    monkeypatch.setattr(server.desk.store, "write", full)
+    monkeypatch.setattr(server.desk.store, "awrite", full)
     assert say(ann, item).status_code == 507
 
 

@@ -101,7 +101,7 @@ def test_random_interleavings_keep_the_whole_history(office):
     rng = random.Random(5)
     known = dict.fromkeys("abc", receipt.id)
     current, accepted = receipt.id, 1
-    for _ in range(60):
+    for _ in range(1000):
         tab = rng.choice("abc")
         if rng.random() < 0.5:
             known[tab] = current  # the tab looks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import threading
 import time
 from pathlib import Path
 
@@ -395,3 +396,44 @@ def test_new_items_with_the_same_name_are_one(small):
     small.project(items=2)
     assert projects.add_items(small.store, [NewItem("x"), NewItem("x")]) == 1
     assert small.counter("items") == 3
+
+
+def test_an_answer_is_synced_and_a_lease_need_not_be(office):
+    """On PostgreSQL only what says so leaves out the sync; what stands in line with an answer is synced with it."""
+    if office.store.engine.dialect.name != "postgresql":
+        pytest.skip("SQLite syncs every commit")
+    writer = office.store._writer
+
+    def setting(conn):
+        return conn.exec_driver_sql("SHOW synchronous_commit").scalar()
+
+    assert writer.run(setting) == "on"
+    assert writer.submit(setting, durable=False).result() == "off"
+    assert writer.run(setting) == "on"
+    gate = threading.Event()
+    held = writer.submit(lambda conn: gate.wait(10))
+    together = [writer.submit(setting, durable=False), writer.submit(setting)]
+    gate.set()
+    assert held.result()
+    assert [each.result() for each in together] == ["on", "on"]
+
+
+def test_the_writer_finds_a_new_connection_when_its_own_was_ended(office):
+    if office.store.engine.dialect.name != "postgresql":
+        pytest.skip("a file is not ended")
+    mine = office.store.write(lambda conn: conn.exec_driver_sql("SELECT pg_backend_pid()").scalar())
+    office.store.read(lambda conn: conn.exec_driver_sql(f"SELECT pg_terminate_backend({mine})").scalar())
+    assert office.store.write(lambda conn: conn.exec_driver_sql("SELECT 1").scalar()) == 1
+
+
+def test_whoever_gives_up_waiting_is_left_out_and_the_line_goes_on(office):
+    writer, gate, done = office.store._writer, threading.Event(), []
+    busy = writer.submit(lambda conn: gate.wait(10))
+    while not busy.running():
+        time.sleep(0.001)
+    gone = writer.submit(lambda conn: done.append("gone"))
+    assert gone.cancel()
+    assert not busy.cancel()
+    gate.set()
+    assert writer.run(lambda conn: done.append("after")) is None
+    assert done == ["after"]

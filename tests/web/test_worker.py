@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -266,9 +267,22 @@ def test_the_audit_finds_planted_errors():
     given = labels.copy()
     wrong = rng.choice(120, 8, replace=False)
     given[wrong] = (given[wrong] + 1) % 3
-    suspicion, suggestion = audit.neighbours(vectors, given, 3)
-    assert set(np.argsort(-suspicion)[:8]) == set(wrong)
-    assert (suggestion[wrong] == labels[wrong]).all()
+    found = audit.doubts(vectors, given, 3)
+    assert set(np.argsort(-found.suspicion)[:8]) == set(wrong)
+    sure = wrong[found.suspicion[wrong] > 0.5]
+    assert len(sure) >= 4
+    assert (found.suggestion[sure] == labels[sure]).all()
+    assert found.share[1] <= 8 / 120 <= found.share[2]
+    assert all(found.reasons)
+
+
+def test_neighbours_in_parts_are_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors, labels = rng.normal(size=(50, 4)).astype(np.float32), rng.integers(3, size=50)
+    whole = audit.neighbours(vectors, labels, 3)
+    monkeypatch.setattr(audit, "ROOM", 50 * 7)
+    assert np.allclose(audit.neighbours(vectors, labels, 3), whole)
+    assert np.allclose(whole.sum(axis=1), 1)
 
 
 # -- people as an oracle
@@ -320,3 +334,34 @@ def test_answers_over_the_wire_reach_the_model(shop):
     assert worker.step()
     state = client.get("/api/state").json()["model"]
     assert (state["epoch"], state["labels"], state["answers_since"]) == (1, 20, 0)
+
+
+# -- stepping back
+
+
+def stepped_back(setting=None):
+    """The niceness and the scheduling class of a process that stepped back, and of one of its threads from before."""
+    said = """
+import os, threading
+from ncalr.web.courtesy import step_back
+go, out = threading.Event(), []
+early = threading.Thread(target=lambda: (go.wait(), out.append(os.sched_getscheduler(0))), daemon=True)
+early.start()
+step_back()
+go.set()
+early.join()
+above = os.getpriority(os.PRIO_PROCESS, os.getppid())
+print(os.getpriority(os.PRIO_PROCESS, 0) - above, os.sched_getscheduler(0), *out)
+"""
+    environment = {**os.environ, "NCALR_TRAINING_PRIORITY": setting} if setting else os.environ
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, env=environment, check=False)
+    return [int(word) for word in done.stdout.split()] if not done.returncode else done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux only")
+def test_a_training_steps_back_and_what_writes_does_not(monkeypatch):
+    monkeypatch.delenv("NCALR_TRAINING_PRIORITY", raising=False)
+    assert stepped_back()[1:] == [os.SCHED_IDLE, os.SCHED_OTHER]
+    assert stepped_back("low") == [10, os.SCHED_OTHER, os.SCHED_OTHER]
+    assert stepped_back("normal") == [0, os.SCHED_OTHER, os.SCHED_OTHER]
+    assert "did you mean" in stepped_back("idel").lower()

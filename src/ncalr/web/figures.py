@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection, and_, case, func, select
 
-from ncalr.web import agreement
+from ncalr.votes import Votes, cohen_pairs, krippendorff, one_coin
+from ncalr.web.shares import gap, share
 from ncalr.web.store import answers, people, projects, review, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.verdict import COUNTED
@@ -20,6 +20,10 @@ IDLE = 120.0
 """A pause longer than this is no work."""
 
 RECENT = 3000
+POOLED = 5
+SURE = 0.05
+"""Models whose control items are counted together; and the rise that must be out of the question before a stop."""
+
 ALIVE = 30.0
 """A worker that was silent for longer is not there."""
 
@@ -62,30 +66,31 @@ def own(conn: Connection, person: Person) -> dict[str, Any]:
     return {"answers": _count_of(conn, person), **_speed([row.answered for row in rows])}
 
 
-def team(conn: Connection, now: float, seed: int = 0) -> dict[str, Any]:
+def team(conn: Connection, now: float) -> dict[str, Any]:
     """Everything the team view shows."""
-    rng = np.random.default_rng(seed)
-    votes = _votes(conn)
-    found = {
+    said = _said(conn)
+    votes = _votes(said, len(projects.classes(conn)))
+    found: dict[str, Any] = {
         "progress": progress(conn),
         "model": freshness(conn, now),
         "curve": curve(conn),
         "control": control(conn),
-        "people": _people(conn, votes),
-        "agreement": _agreement(conn, votes, rng),
+        "people": _people(conn, said, votes),
+        "agreement": _agreement(conn, votes),
         "review": _review(conn),
         "suggestions": suggestions(conn),
     }
+    found["card"] = cards(found["curve"])
     found["advice"] = advice(found)
     return found
 
 
-def control(conn: Connection, epochs: int = 5) -> dict[str, Any]:
+def control(conn: Connection, epochs: int = POOLED) -> dict[str, Any]:
     """The accuracy of the latest models on items drawn at random, each predicted before its answer was known."""
     by_epoch = _control_by_epoch(conn)
     latest = sorted(by_epoch)[-epochs:]
     right, total = (sum(by_epoch[epoch][at] for epoch in latest) for at in (0, 1))
-    return _share(right, total)
+    return share(right, total)
 
 
 def curve(conn: Connection) -> list[dict[str, Any]]:
@@ -97,7 +102,7 @@ def curve(conn: Connection) -> list[dict[str, Any]]:
             "epoch": row.epoch,
             "labels": row.labels,
             "seconds": row.ready - row.began,
-            **_share(*by_epoch.get(row.epoch, (0, 0))),
+            **share(*by_epoch.get(row.epoch, (0, 0))),
             "facts": json.loads(row.facts),
         }
         for row in rows
@@ -114,31 +119,68 @@ def suggestions(conn: Connection) -> dict[str, Any]:
         .group_by(table.c.suggested)
     )
     found = {bool(shown): (int(agreed), int(total)) for shown, total, agreed in rows}
-    shown, hidden = _share(*found.get(True, (0, 0))), _share(*found.get(False, (0, 0)))
+    shown, hidden = share(*found.get(True, (0, 0))), share(*found.get(False, (0, 0)))
     out: dict[str, Any] = {"shown": shown, "hidden": hidden, "shift": None, "low": None, "high": None}
     if shown["total"] and hidden["total"]:
-        gap = shown["share"] - hidden["share"]
-        # Newcombe's interval for a difference of two shares, from their Wilson intervals
-        low = gap - math.hypot(shown["share"] - shown["low"], hidden["high"] - hidden["share"])
-        high = gap + math.hypot(shown["high"] - shown["share"], hidden["share"] - hidden["low"])
-        out |= {"shift": gap, "low": low, "high": high}
+        out |= dict(zip(("shift", "low", "high"), gap(shown, hidden), strict=True))
     return out
 
 
+def cards(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reliability card of each model (`ncalr.lab.card`): labels, share of wrong ones, collapse, accuracy, advice.
+
+    The accuracy is that of the control arm, over the last `POOLED` models: one alone has too few items to go by.
+    """
+    from ncalr.lab import card
+
+    made: list[dict[str, Any]] = []
+    for at, point in enumerate(curve):
+        last = curve[max(0, at - POOLED + 1) : at + 1]
+        control_ = share(sum(each["right"] for each in last), sum(each["total"] for each in last))
+        facts = point["facts"]
+        made.append(
+            {
+                "labels": point["labels"],
+                "wrong": facts.get("wrong"),
+                "rule": facts.get("rule", ""),
+                "control": control_,
+                "accuracy": control_["share"] or 0.0,
+            }
+        )
+        made[-1]["advice"] = card.advice(made)
+    return made
+
+
 def advice(found: dict[str, Any]) -> dict[str, str]:
-    """Go on, check labels, or stop, in a sentence. The reliability card of `ncalr.audit` is to take this place."""
+    """What to do next, in a sentence: what waits for a decision first, then the word of the reliability card."""
     status, second = found["progress"]["status"], found["review"]
     if status["disputed"] + status["unclear"]:
         return {"do": "decide", "why": f"{status['disputed'] + status['unclear']} items wait for a decision."}
     if second["doubtful"]["total"] >= 10 and second["doubtful"]["low"] > second["control"]["high"]:
-        return {"do": "check", "why": "Second looks find wrong labels where the model doubts: go on checking."}
+        return {"do": "check labels", "why": "Second looks find wrong labels where the audit doubts: go on checking."}
     if found["progress"]["closed"] == found["progress"]["items"]:
         return {"do": "stop", "why": "Everything is labelled."}
-    points = [point for point in found["curve"] if point["total"] >= 10]
-    if len(points) >= 4 and points[-1]["share"] <= points[-4]["high"] and points[-1]["share"] >= points[-4]["share"]:
-        why = "The estimate has not left the interval of three models ago: more labels gain little now."
-        return {"do": "consider stopping", "why": why}
+    made = found["card"]
+    word = made[-1]["advice"] if made else "go on"
+    if word == "check labels":
+        wrong = made[-1]["wrong"]
+        why = f"{wrong[0]:.0%} of the labels may be wrong ({wrong[1]:.0%} to {wrong[2]:.0%}): second opinions pay more."
+        return {"do": word, "why": why}
+    if word == "stop":
+        return _stop(made)
     return {"do": "go on", "why": "More labels are worth having."}
+
+
+def _stop(made: list[dict[str, Any]]) -> dict[str, str]:
+    """A curve that looks flat: is it, or are the control items too few to see it rise?"""
+    now, before = made[-1]["control"], made[-3]["control"]
+    if not now["total"] or not before["total"]:
+        return {"do": "go on", "why": "There are no control items yet to tell how good the model is."}
+    risen, _, most = gap(now, before)
+    if most > SURE:
+        why = f"The curve looks flat, but {now['total']} control items cannot tell it from a rise of {most:.0%}."
+        return {"do": "go on", "why": why}
+    return {"do": "stop", "why": f"Over two trainings the accuracy rose by {100 * risen:+.1f} points: little is left."}
 
 
 def _control_by_epoch(conn: Connection) -> dict[int, tuple[int, int]]:
@@ -162,7 +204,7 @@ def _control_by_epoch(conn: Connection) -> dict[int, tuple[int, int]]:
     return {epoch: (int(right), int(total)) for epoch, total, right in rows}
 
 
-def _votes(conn: Connection) -> dict[int, dict[int, Any]]:
+def _said(conn: Connection) -> dict[int, dict[int, Any]]:
     """By item: what each person says, for items that two or more answered."""
     vote = schema.vote
     several = (
@@ -178,11 +220,23 @@ def _votes(conn: Connection) -> dict[int, dict[int, Any]]:
     return found
 
 
-def _people(conn: Connection, votes: dict[int, dict[int, Any]]) -> list[dict[str, Any]]:
-    """Each person: how much, how fast, and how often they say what the others say."""
-    out = []
+def _votes(said: dict[int, dict[int, Any]], classes: int) -> Votes | None:
+    """The same as `ncalr.votes` reads it, where there is any; none of these and broken are classes of their own."""
+    rows = [(item, who, answer) for item, given in said.items() for who, answer in given.items()]
+    if not rows:
+        return None
+    beyond = {kind: classes + at for at, kind in enumerate(COUNTED[1:])}
+    items, annotators, answers_ = zip(*rows, strict=True)
+    return Votes.from_long(
+        items, annotators, [beyond.get(answer, answer) for answer in answers_], classes + len(beyond)
+    )
+
+
+def _people(conn: Connection, said: dict[int, dict[int, Any]], votes: Votes | None) -> list[dict[str, Any]]:
+    """Each person: how much, how fast, how often they say what the others say, and how often they may be right."""
+    out, estimated = [], _accuracies(votes)
     for person in people.everyone(conn):
-        compared = _against_the_others(votes, person.id)
+        compared = _against_the_others(said, person.id)
         rows = _recent(conn, person)
         out.append(
             {
@@ -193,55 +247,61 @@ def _people(conn: Connection, votes: dict[int, dict[int, Any]]) -> list[dict[str
                 "answers": _count_of(conn, person),
                 **_speed([row.answered for row in rows]),
                 "unsure": sum(row.kind == "unsure" for row in rows) / len(rows) if rows else None,
-                "accuracy": _share(sum(compared), len(compared)),
+                "agrees": share(sum(compared), len(compared)),
+                "accuracy": estimated.get(person.id),
             }
         )
     return out
 
 
-def _against_the_others(votes: dict[int, dict[int, Any]], person: int) -> list[bool]:
+def _accuracies(votes: Votes | None) -> dict[int, dict[str, Any]]:
+    """How often each person may be right (one coin each, by expectation-maximisation), where three or more can be
+    compared: of two who differ nobody knows which is right.
+    """
+    if votes is None or len(votes.annotators) < 3:
+        return {}
+    rows = one_coin(votes).rows()
+    return {row["annotator"]: {"share": row["accuracy"], "low": row["low"], "high": row["high"]} for row in rows}
+
+
+def _against_the_others(said: dict[int, dict[int, Any]], person: int) -> list[bool]:
     """For each item that others answered and do not tie on: whether this person says what most of the others say.
 
     Held against the verdict itself, everybody would look better than they are: their own vote is in it.
     """
     out = []
-    for said in votes.values():
-        others = Counter(answer for who, answer in said.items() if who != person).most_common()
-        if person in said and others and (len(others) == 1 or others[0][1] > others[1][1]):
-            out.append(bool(said[person] == others[0][0]))
+    for given in said.values():
+        others = Counter(answer for who, answer in given.items() if who != person).most_common()
+        if person in given and others and (len(others) == 1 or others[0][1] > others[1][1]):
+            out.append(bool(given[person] == others[0][0]))
     return out
 
 
-def _agreement(conn: Connection, votes: dict[int, dict[int, Any]], rng: np.random.Generator) -> dict[str, Any]:
+def _agreement(conn: Connection, votes: Votes | None) -> dict[str, Any]:
+    if votes is None:
+        return {"items": 0, "alpha": None, "low": None, "high": None, "pairs": []}
     names = {person.id: person.name for person in people.everyone(conn)}
-    items = [list(said.values()) for said in votes.values()]
-    low, high = agreement.interval(agreement.krippendorff, items, rng)
-    pairs = []
-    by_pair: dict[tuple[int, int], list[tuple[Any, Any]]] = defaultdict(list)
-    for said in votes.values():
-        for a, b in combinations(sorted(said), 2):
-            by_pair[a, b].append((said[a], said[b]))
-    for (a, b), both in sorted(by_pair.items()):
-        ends = agreement.interval(agreement.cohen, both, rng)
-        pairs.append(
-            {
-                "people": [names[a], names[b]],
-                "items": len(both),
-                "kappa": _number(agreement.cohen(both)),
-                "low": _number(ends[0]),
-                "high": _number(ends[1]),
-            }
-        )
-    alpha = agreement.krippendorff(items)
-    return {"items": len(items), "alpha": _number(alpha), "low": _number(low), "high": _number(high), "pairs": pairs}
+    alpha = krippendorff(votes)
+    pairs = [
+        {
+            "people": [names[a], names[b]],
+            "items": found.items,
+            "kappa": _number(found.value),
+            "low": _number(found.low),
+            "high": _number(found.high),
+        }
+        for (a, b), found in cohen_pairs(votes).items()
+    ]
+    ends = {"alpha": _number(alpha.value), "low": _number(alpha.low), "high": _number(alpha.high)}
+    return {"items": alpha.items, **ends, "pairs": pairs}
 
 
 def _review(conn: Connection) -> dict[str, Any]:
     found = review.precision(conn)
     return {
         "open": found.open,
-        "doubtful": _share(found.doubtful_differed, found.doubtful),
-        "control": _share(found.controls_differed, found.controls),
+        "doubtful": share(found.doubtful_differed, found.doubtful),
+        "control": share(found.controls_differed, found.controls),
     }
 
 
@@ -261,11 +321,6 @@ def _speed(times: list[float]) -> dict[str, Any]:
     gaps = [a - b for a, b in pairwise(times) if 0 <= a - b <= IDLE]
     seconds = sum(gaps)
     return {"an_hour": len(gaps) / seconds * 3600 if seconds else None}
-
-
-def _share(right: int, total: int) -> dict[str, Any]:
-    low, high = agreement.wilson(right, total)
-    return {"right": right, "total": total, "share": right / total if total else None, "low": low, "high": high}
 
 
 def _number(value: float) -> float | None:

@@ -22,6 +22,7 @@ from ncalr.web.store import Store, people
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LONGEST = 60.0
+SWITCH = 0.001  # a team view that counts lets an answer through five times as soon as Python's usual 5 ms would
 REST = 5.0  # the first seconds belong to the person who wants to see the first item
 
 
@@ -140,6 +141,7 @@ def serve(
         timeout_graceful_shutdown=5,
         proxy_headers=False,
     )
+    sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(config)
     threading.Thread(target=_when_started, args=(server, ready), daemon=True).start()
     server.run()

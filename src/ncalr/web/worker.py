@@ -28,7 +28,8 @@ from ncalr.learn.learner import Job, Learner, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.oracles.oracle import REFUSED
 from ncalr.web import sources
-from ncalr.web.audit import FEWEST, Audit, neighbours
+from ncalr.web.audit import FEWEST, Audit, Findings, doubts
+from ncalr.web.courtesy import step_back
 from ncalr.web.folder import Folder
 from ncalr.web.store import Store, answers, projects, ranking, review, schema
 from ncalr.web.store.projects import Project, Settings
@@ -39,6 +40,7 @@ POLL = 1.0
 BEAT = 5.0
 POOL = 100_000  # items a model looks at; of more, so many of the first order
 EXPLAINED = 1000  # places whose reason is worked out
+DOUBTFUL, SOUND = 0.25, 0.1  # chances of being wrong: above, a second person is asked; below, it may be a control
 GREEDY = 500  # places where the strategy picks one after the other
 
 
@@ -55,7 +57,7 @@ class Labels:
 class Worker:
     """Trains when there is enough new; `audit` says which labels are doubtful."""
 
-    def __init__(self, folder: Folder, store: Store, learner: Learner | None = None, audit: Audit = neighbours) -> None:
+    def __init__(self, folder: Folder, store: Store, learner: Learner | None = None, audit: Audit = doubts) -> None:
         self.folder, self.store, self.audit = folder, store, audit
         self._learner = learner
         self._pool: ArrayPool | None = None
@@ -101,9 +103,13 @@ class Worker:
         self.say("scoring", f"{len(open_ids)} items")
         ranked = order(model, strategy, project.settings, epoch, len(names)) if len(open_ids) else []
         facts = {"learner": type(self._learner).__name__, "strategy": strategy, **_plain(model.record)}
+        ids, found = self._audit(pool, labels, len(names))
+        if found is not None and found.share is not None:
+            facts["wrong"] = [round(end, 4) for end in found.share]
         written = ranking.prepare(self.store, ranked)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
-        self._second_look(project, pool, labels, written, len(names))
+        if found is not None and project.settings.check_share:
+            self._second_look(project.settings, ids, found, written)
         self._write_journal(written, len(labels.ids), facts)
         self.say("waiting", "")
         return True
@@ -168,22 +174,25 @@ class Worker:
         )
         return project, labels, projects.classes(conn), int(seq or 0)
 
-    def _second_look(self, project: Project, pool: ArrayPool, labels: Labels, epoch: int, classes: int) -> None:
-        """Put the most doubtful labels in line for a second person, with their controls."""
+    def _audit(self, pool: ArrayPool, labels: Labels, classes: int) -> tuple[Any, Findings | None]:
+        """What the audit says about the labels there are; nothing while they are few, or of one class."""
         inside = np.isin(labels.ids, pool.ids)
         ids, said = labels.ids[inside], labels.labels[inside]
-        if len(ids) < FEWEST or not project.settings.check_share:
-            return
-        suspicion, suggestion = self.audit(pool.read(positions_of(pool, ids)), said, classes)
-        most = max(1, round(project.settings.check_share * len(ids)))
-        worst = [at for at in np.argsort(-suspicion, kind="stable")[:most] if suspicion[at] > 0.5]
-        doubts = [
-            Doubt(int(ids[at]), float(suspicion[at]), int(suggestion[at]), "its neighbours are labelled otherwise")
+        if len(ids) < FEWEST:
+            return ids, None
+        return ids, self.audit(pool.read(positions_of(pool, ids)), said, classes)
+
+    def _second_look(self, rules: Settings, ids: Any, found: Findings, epoch: int) -> None:
+        """Put the most doubtful labels in line for a second person, with their controls."""
+        most = max(1, round(rules.check_share * len(ids)))
+        worst = [at for at in np.argsort(-found.suspicion, kind="stable")[:most] if found.suspicion[at] > DOUBTFUL]
+        lines = [
+            Doubt(int(ids[at]), float(found.suspicion[at]), int(found.suggestion[at]), found.reasons[at])
             for at in worst
         ]
-        sound = [int(ids[at]) for at in np.flatnonzero(suspicion < 0.3)]
-        seed = [project.settings.seed, epoch, 3]
-        self.store.write(lambda conn: review.enqueue(conn, epoch, doubts, sound, seed))
+        sound = [int(ids[at]) for at in np.flatnonzero(found.suspicion < SOUND)]
+        seed = [rules.seed, epoch, 3]
+        self.store.write(lambda conn: review.enqueue(conn, epoch, lines, sound, seed))
 
     def _write_journal(self, epoch: int, labelled: int, facts: dict[str, Any]) -> None:
         """What was decided since the line before, as a round."""
@@ -331,10 +340,11 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def main(path: str) -> None:
     """Work until the server that started this is gone."""
-    os.nice(10)
     parent = os.getppid()
     folder = Folder(Path(path))
     store = folder.open()
+    store.start()  # what writes keeps its priority: people wait for the database while it is held
+    step_back()
     Worker(folder, store).run(lambda: os.getppid() != parent)
     store.close()
 

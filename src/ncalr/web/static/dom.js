@@ -33,7 +33,7 @@ export function say(text) {
   requestAnimationFrame(() => { $("announce").textContent = text; });
 }
 
-export const percent = (share, digits = 0) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`);
+export const percent = (share, digits = 0) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)}\u202f%`);
 
 export function ago(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s ago`;

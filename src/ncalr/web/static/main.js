@@ -142,7 +142,9 @@ function empty(rest, purpose) {
 }
 
 function emptyWords(rest, purpose) {
+  if (purpose === "review" && count.review) return { title: `None for you right now, ${count.review} in line`, text: "They are your own answers, which somebody else has to look at, or they are on a screen already." };
   if (purpose === "review") return { title: "No label is in doubt", text: "Doubtful labels come here after a training." };
+  if (purpose === "adjudicate" && count.disputes) return { title: `None for you right now, ${count.disputes} to decide`, text: "They are on the screen of somebody who decides, or in another tab of yours." };
   if (purpose === "adjudicate") return { title: "Nothing to decide", text: "Items that people disagree about come here." };
   if (!rest) return { title: "No connection", text: "Items will come as soon as the server answers." };
   if (rest.done) return { title: "All done", text: "Nothing is open any more. Thank you." };
@@ -161,11 +163,11 @@ async function refresh() {
   try {
     const state = await ask("GET", "/api/state");
     const { progress } = state;
-    count = { items: progress.items, closed: progress.closed, review: progress.review };
+    const disputes = progress.status.disputed + progress.status.unclear;
+    count = { items: progress.items, closed: progress.closed, review: progress.review, disputes };
     paintProgress();
     $("review-count").textContent = progress.review || "";
     show($("view-review"), progress.review > 0 || view === "review");
-    const disputes = progress.status.disputed + progress.status.unclear;
     $("dispute-count").textContent = disputes || "";
     show($("view-adjudicate"), me.role !== "annotator" && (disputes > 0 || view === "adjudicate"));
     const [text, trouble] = freshness(state.model);

@@ -9,8 +9,9 @@ const number = (value, digits = 0) => (value === null || value === undefined ? "
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
-  const tiles = [advice(found), done(found), accuracy(found), agreement(found), second(found), classes(found)];
+  const tiles = [advice(found), done(found), accuracy(found), second(found), classes(found), agreement(found)];
   if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
+  if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
   if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project));
@@ -48,10 +49,26 @@ function accuracy(found) {
 
 function agreement(found) {
   const { alpha, low, high, items, pairs } = found.agreement;
-  const rows = pairs.slice(0, 12).map((pair) => el("tr", {}, el("td", {}, pair.people.join(" and ")), el("td", {}, `${number(pair.kappa, 2)} (${number(pair.low, 2)}–${number(pair.high, 2)})`)));
+  const rows = pairs.slice(0, 12).map((pair) => el("tr", {}, el("td", {}, pair.people.join(", ")), el("td", {}, number(pair.kappa, 2)), el("td", {}, `${number(pair.low, 2)} to ${number(pair.high, 2)}`)));
   return tile("Agreement", el("div", { class: "figure" }, number(alpha, 2)),
     el("p", {}, items ? `Krippendorff's alpha, ${number(low, 2)} to ${number(high, 2)}, over ${items} items that two or more answered.` : "No item was answered by two people yet."),
-    rows.length ? el("div", { class: "scroll" }, el("table", {}, head("Cohen's kappa (95 %)", ""), el("tbody", {}, ...rows))) : null);
+    rows.length ? table("Agreement of every two people", ["two people", "kappa", "95 %"], rows) : null);
+}
+
+// One line a model, the newest first: what is known about the labels and the model, and what to do.
+function card(found) {
+  const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, el("td", {}, String(line.labels)), el("td", {}, line.wrong ? span(...line.wrong) : "–"),
+    el("td", {}, line.control.total ? span(line.control.share, line.control.low, line.control.high) : "–"), el("td", {}, String(line.control.total)), el("td", {}, line.advice)));
+  const box = tile("Reliability card", table("Reliability of each model", ["labels", "wrong labels", "accuracy", "control items", "advice"], rows),
+    el("p", {}, "Wrong labels: estimated by the audit. Check labels: the whole interval lies above 5 %. Stop: less than half a point gained in two trainings."));
+  box.classList.add("wide");
+  return box;
+}
+
+const span = (share, low, high) => `${percent(share)} (${percent(low)} to ${percent(high)})`;
+
+function table(name, columns, rows) {
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, el("table", {}, head(...columns), el("tbody", {}, ...rows)));
 }
 
 function second(found) {
@@ -84,9 +101,10 @@ function head(...names) {
 
 function folks(found, me) {
   const rows = found.people.map((person) => el("tr", {}, el("td", {}, person.name), el("td", {}, person.active ? person.role : "away"), el("td", {}, String(person.answers)),
-    el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.accuracy.total ? `${percent(person.accuracy.share)} (${percent(person.accuracy.low)}–${percent(person.accuracy.high)})` : "–"),
+    el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.agrees.total ? percent(person.agrees.share) : "–"), el("td", {}, person.accuracy ? span(person.accuracy.share, person.accuracy.low, person.accuracy.high) : "–"),
     me.role === "owner" ? el("td", {}, manage(person, me)) : null));
-  const box = tile("People", el("div", { class: "scroll" }, el("table", {}, head("name", "role", "answers", "an hour", "unsure", "agrees with the others", ...(me.role === "owner" ? [""] : [])), el("tbody", {}, ...rows))));
+  const last = me.role === "owner" ? ["entry"] : [];
+  const box = tile("People", table("People", ["name", "role", "answers", "an hour", "unsure", "agrees with the others", "estimated accuracy", ...last], rows));
   box.classList.add("wide");
   if (me.role === "owner") box.append(invite());
   return box;

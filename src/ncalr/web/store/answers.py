@@ -10,18 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Integer, String, and_, bindparam, delete, func, insert, select, true, update
 
 from ncalr.errors import BadInput, NcalrError
 from ncalr.web.store import projects, queue, ranking, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
+from ncalr.web.store.upsert import add_up, upsert
 from ncalr.web.store.verdict import OPEN, Verdict, Vote, judge
+from ncalr.web.store.writer import unread
 
 KINDS = ("label", "none", "broken", "unsure", "skip", "undo")
 GENESIS = "0" * 64
@@ -83,54 +84,42 @@ class Reason:
 
 def submit(conn: Connection, now: float, person: Person, answer: Answer, imported: Reason | None = None) -> Receipt:
     """Take an answer in."""
-    _check(conn, answer)
+    _check_form(answer)
     digest = _digest(person, answer)
-    known = conn.execute(_EVENT, {"id": answer.id}).first()
+    asked = {"id": answer.id, "item": answer.item, "lease": answer.lease, "person": person.id, "class": answer.answer}
+    place = conn.execute(_PLACE, asked).first()
+    known = place.known if place is not None else conn.execute(_DIGEST, {"id": answer.id}).scalar()
     if known is not None:
-        if known.digest != digest:
-            raise Conflict("this id was used for another answer; make a new one", {"id": answer.id})
-        return Receipt(answer.id, known.seq, answer.item, known.kind, known.answer, bool(known.late))
-    item_id = conn.execute(select(schema.item.c.id).where(schema.item.c.key == answer.item)).scalar()
-    if item_id is None:
+        return _told_again(conn, answer, known == digest)
+    if place is None:
         raise NoSuchItem("there is no such item")
-    lease = _lease(conn, person, item_id, answer.lease)
-    before = _event(conn, answer.based_on, item_id, person)
+    if answer.answer is not None and place.class_number is None:
+        raise BadInput(f"there is no class number {answer.answer}")
+    lease = place if place.token is not None else None
+    before = _event(conn, answer.based_on, place.item_id, person)
     reason = next((each for each in (imported, lease, before) if each is not None), None)
     purpose = before.purpose if before is not None else reason.purpose if reason is not None else "label"
     if not person.may(ROLE_FOR[purpose]):
         raise BadInput(f"adjudication is for reviewers, {person.name!r} is {person.role}")
-    current = _current(conn, item_id, person, purpose)
-    _check_version(answer, current)
+    said = conn.execute(_VOTES, {"item": place.item_id}).all()
+    mine = (vote for vote in said if vote.person_id == person.id and vote.purpose == purpose)
+    _check_version(answer, next(mine, None))
     late = imported is None and before is None and not _held(now, lease)
-    row = _append(conn, now, person, answer, digest, item_id, purpose, lease, reason, late)
-    _vote(conn, row, before)
-    _settle_lease(conn, now, answer, lease)
-    settle(conn, item_id, row)
+    row = _row(now, person, answer, digest, place, purpose, reason, late)
+    standing = _standing_after(conn, row, before)
+    with unread(conn):
+        conn.execute(_APPEND, row)
+        _settle_lease(conn, now, answer, lease, place)
+        _settle(conn, row, place, _with_vote(conn, said, row, standing))
     if purpose == "review":
         _settle_review(conn, lease, row)
     return Receipt(answer.id, row["seq"], answer.item, answer.kind, answer.answer, late)
 
 
-def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> Verdict:
-    """Bring the item's verdict, the counters and the orders up to date after an event."""
-    table = schema.state
-    old = conn.execute(select(table).where(table.c.item_id == item_id)).first()
-    needed = old.needed if old is not None else None
-    verdict = judge(votes_on(conn, item_id), needed or projects.load(conn).votes)
-    values = {**asdict(verdict), "seq": row["seq"]}
-    _upsert(conn, table, {"item_id": item_id, **values, "needed": needed}, ["item_id"])
-    was = Verdict(old.status, old.answer, old.confidence, old.votes) if old is not None else OPEN
-    _count(conn, was, verdict)
-    if was.is_open and not verdict.is_open:
-        ranking.take_out(conn, item_id)
-    if not was.is_open and verdict.is_open:
-        facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
-        facts["probability"] = facts["probability"] or 0.0
-        ranking.put_back(conn, item_id, facts, row["seq"])
-        queue.look_again(conn, -row["seq"])
-    if row["kind"] == "undo" and verdict.is_open:
-        queue.look_again(conn, row["rank"], row["person_id"])
-    return verdict
+def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> None:
+    """Bring the item's verdict, the counters and the orders up to date after something changed."""
+    stands = conn.execute(_STANDS, {"item": item_id}).one()
+    _settle(conn, {**row, "item_id": item_id}, stands, votes_on(conn, item_id))
 
 
 def votes_on(conn: Connection, item_id: int) -> list[Vote]:
@@ -146,7 +135,7 @@ def need(conn: Connection, item_id: int, votes: int) -> None:
     old = conn.execute(select(table).where(table.c.item_id == item_id)).first()
     seq = last(conn)[0]
     values = {"status": "open", "answer": None, "confidence": 0.0, "votes": 0, "seq": seq} if old is None else {}
-    _upsert(conn, table, {"item_id": item_id, **(values or _plain(old)), "needed": votes}, ["item_id"])
+    upsert(conn, table, {"item_id": item_id, **(values or _plain(old)), "needed": votes}, ("item_id",))
     facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None}
     settle(conn, item_id, {"seq": seq, "kind": "need", "rank": 0, "person_id": 0, **facts})
 
@@ -207,7 +196,7 @@ def chained(before: str, row: dict[str, Any]) -> str:
     return hashlib.sha256((before + json.dumps(said, sort_keys=True, separators=(",", ":"))).encode()).hexdigest()
 
 
-def _check(conn: Connection, answer: Answer) -> None:
+def _check_form(answer: Answer) -> None:
     try:
         proper = str(uuid.UUID(answer.id)) == answer.id.lower()
     except ValueError:
@@ -218,8 +207,6 @@ def _check(conn: Connection, answer: Answer) -> None:
         raise BadInput(f"an answer is one of {', '.join(KINDS)}; got {answer.kind!r}")
     if (answer.kind == "label") != (answer.answer is not None):
         raise BadInput("a label needs a class, and the other kinds of answer have none")
-    if answer.answer is not None and conn.execute(_CLASS, {"number": answer.answer}).first() is None:
-        raise BadInput(f"there is no class number {answer.answer}")
     if answer.kind == "undo" and answer.based_on is None:
         raise BadInput("undo names the answer it takes back (based_on)")
 
@@ -229,12 +216,12 @@ def _digest(person: Person, answer: Answer) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _lease(conn: Connection, person: Person, item_id: int, token: str | None) -> Any:
-    if token is None:
-        return None
-    table = schema.lease
-    row = conn.execute(select(table).where(table.c.token == token, table.c.person_id == person.id)).first()
-    return row if row is not None and row.item_id == item_id else None
+def _told_again(conn: Connection, answer: Answer, same: bool) -> Receipt:
+    """The receipt of an answer that came before, word for word."""
+    if not same:
+        raise Conflict("this id was used for another answer; make a new one", {"id": answer.id})
+    known = conn.execute(_EVENT, {"id": answer.id}).one()
+    return Receipt(answer.id, known.seq, answer.item, known.kind, known.answer, bool(known.late))
 
 
 def _event(conn: Connection, id_: str | None, item_id: int, person: Person) -> Any:
@@ -244,10 +231,6 @@ def _event(conn: Connection, id_: str | None, item_id: int, person: Person) -> A
     if row is None or row.item_id != item_id or row.person_id != person.id:
         raise BadInput("based_on names no answer of yours about this item")
     return row
-
-
-def _current(conn: Connection, item_id: int, person: Person, purpose: str) -> Any:
-    return conn.execute(_VOTE, {"item": item_id, "person": person.id, "purpose": purpose}).first()
 
 
 def _check_version(answer: Answer, current: Any) -> None:
@@ -263,32 +246,23 @@ def _check_version(answer: Answer, current: Any) -> None:
 
 
 def _held(now: float, lease: Any) -> bool:
-    return lease is not None and lease.status == HELD and lease.expires > now
+    return bool(lease is not None and lease.lease_status == HELD and lease.expires > now)
 
 
-def _append(
-    conn: Connection,
-    now: float,
-    person: Person,
-    answer: Answer,
-    digest: str,
-    item_id: int,
-    purpose: str,
-    lease: Any,
-    reason: Any,
-    late: bool,
+def _row(
+    now: float, person: Person, answer: Answer, digest: str, place: Any, purpose: str, reason: Any, late: bool
 ) -> dict[str, Any]:
-    seq, previous = last(conn)
+    """The event, chained to the last."""
     row: dict[str, Any] = {
-        "seq": seq + 1,
+        "seq": (place.last_seq or 0) + 1,
         "id": answer.id,
-        "item_id": item_id,
+        "item_id": place.item_id,
         "person_id": person.id,
         "purpose": purpose,
         "kind": answer.kind,
         "answer": answer.answer,
         "based_on": answer.based_on,
-        "lease": lease.token if lease is not None else None,
+        "lease": place.token,
         "late": late,
         "epoch": reason.epoch if reason is not None else 0,
         "rank": reason.rank if reason is not None else 0,
@@ -297,7 +271,7 @@ def _append(
         "probability": reason.probability if reason is not None else None,
         "predicted": reason.predicted if reason is not None else None,
         "suggested": bool(reason.suggested) if reason is not None else False,
-        "guideline": projects.load(conn).guideline,
+        "guideline": place.guideline,
         "shown": answer.shown,
         "answered": answer.answered,
         "received": now,
@@ -305,43 +279,65 @@ def _append(
     }
     if isinstance(reason, Reason) and reason.guideline is not None:
         row["guideline"] = reason.guideline
-    row["hash"] = chained(previous, row)
-    conn.execute(insert(schema.event).values(row))
+    row["hash"] = chained(place.last_hash or GENESIS, row)
     return row
 
 
-def _vote(conn: Connection, row: dict[str, Any], before: Any) -> None:
-    """What the person says now: the new answer; or, after an undo, what they said before the one taken back."""
-    said = row
-    if row["kind"] == "undo":
-        earlier = None
-        if before.based_on is not None:
-            earlier = conn.execute(select(schema.event).where(schema.event.c.id == before.based_on)).first()
+def _standing_after(conn: Connection, row: dict[str, Any], before: Any) -> dict[str, Any] | None:
+    """What the person says now: the new answer; or, after an undo, what they said before the one taken back, if any."""
+    if row["kind"] != "undo":
+        return row
+    earlier = conn.execute(_EVENT, {"id": before.based_on}).first() if before.based_on is not None else None
+    return dict(earlier._mapping) if earlier is not None else None
+
+
+def _with_vote(
+    conn: Connection, said: Sequence[Any], row: dict[str, Any], standing: dict[str, Any] | None
+) -> list[Vote]:
+    """Write down what the person says now, and tell how the votes on the item stand with it."""
+    mine = {"item_id": row["item_id"], "person_id": row["person_id"], "purpose": row["purpose"]}
+    rest = [vote for vote in said if (vote.person_id, vote.purpose) != (mine["person_id"], mine["purpose"])]
+    stand = [(vote.seq, Vote(vote.kind, vote.answer, vote.purpose)) for vote in rest]
+    if standing is None:
         table = schema.vote
-        if earlier is None:
-            mine = (
-                table.c.item_id == row["item_id"],
-                table.c.person_id == row["person_id"],
-                table.c.purpose == row["purpose"],
-            )
-            conn.execute(delete(table).where(*mine))
-            return
-        said = dict(earlier._mapping)
-    names = ("item_id", "person_id", "purpose", "kind", "answer", "seq")
-    values = {**{name: said[name] for name in names}, "event": said["id"]}
-    _upsert(conn, schema.vote, values, ["item_id", "person_id", "purpose"])
+        conn.execute(delete(table).where(*(table.c[name] == value for name, value in mine.items())))
+    else:
+        facts = {name: standing[name] for name in ("kind", "answer", "seq")}
+        upsert(conn, schema.vote, {**mine, **facts, "event": standing["id"]}, ("item_id", "person_id", "purpose"))
+        stand.append((standing["seq"], Vote(standing["kind"], standing["answer"], mine["purpose"])))
+    return [vote for _, vote in sorted(stand, key=lambda pair: pair[0])]
 
 
-def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any) -> None:
+def _settle(conn: Connection, row: dict[str, Any], stands: Any, votes: list[Vote]) -> None:
+    """The verdict on the item, the counters and the orders, after `row`; `stands` is how it was before."""
+    item_id = row["item_id"]
+    verdict = judge(votes, stands.needed or stands.votes_wanted)
+    values = {"item_id": item_id, **asdict(verdict), "seq": row["seq"], "needed": stands.needed}
+    upsert(conn, schema.state, values, ("item_id",))
+    was = OPEN
+    if stands.status is not None:
+        was = Verdict(stands.status, stands.verdict, stands.confidence, stands.counted)
+    _count(conn, was, verdict)
+    if was.is_open and not verdict.is_open:
+        ranking.take_out(conn, item_id)
+    if not was.is_open and verdict.is_open:
+        facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
+        facts["probability"] = facts["probability"] or 0.0
+        ranking.put_back(conn, item_id, facts, row["seq"], stands.current)
+        queue.look_again(conn, -row["seq"])
+    if row["kind"] == "undo" and verdict.is_open:
+        queue.look_again(conn, row["rank"], row["person_id"])
+
+
+def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any, place: Any) -> None:
     """The lease is used up; an undo takes it into the hand again, so that nobody else is shown the item meanwhile."""
     if lease is None:
         return
-    table = schema.lease
     if answer.kind == "undo":
-        until = now + projects.load(conn).settings.lease_seconds
-        conn.execute(update(table).where(table.c.token == lease.token).values(status=HELD, expires=until))
-    elif lease.status in (HELD, "released", "expired"):
-        conn.execute(update(table).where(table.c.token == lease.token).values(status="answered"))
+        until = now + projects.parse_settings(place.settings).lease_seconds
+        conn.execute(_LEASE, {"known": lease.token, "becomes": HELD, "until": until})
+    elif lease.lease_status in (HELD, "released", "expired"):
+        conn.execute(_LEASE, {"known": lease.token, "becomes": "answered", "until": lease.expires})
 
 
 def _settle_review(conn: Connection, lease: Any, row: dict[str, Any]) -> None:
@@ -367,36 +363,82 @@ def _count(conn: Connection, was: Verdict, verdict: Verdict) -> None:
                 changes[name] = changes.get(name, 0) + sign
             if each.status == "labelled":
                 changes[f"class:{each.answer}"] = changes.get(f"class:{each.answer}", 0) + sign
-    table = schema.counter
-    for name, change in changes.items():
-        if change:
-            known = conn.execute(update(table).where(table.c.name == name).values(value=table.c.value + change))
-            if not known.rowcount:
-                conn.execute(insert(table).values(name=name, value=change))
-
-
-def _upsert(conn: Connection, table: Any, values: dict[str, Any], keys: list[str]) -> None:
-    conn.execute(_upsertion(conn.dialect.name, table.name, tuple(values), tuple(keys)), values)
-
-
-@cache
-def _upsertion(dialect: str, table: str, names: tuple[str, ...], keys: tuple[str, ...]) -> Any:
-    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    statement = make(schema.metadata.tables[table])
-    changed = {name: statement.excluded[name] for name in names if name not in keys}
-    return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
-
-
-_CLASS = select(schema.label_class.c.number).where(schema.label_class.c.number == bindparam("number"))
-_EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
-_LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
-_VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)
-_VOTE = select(schema.vote).where(
-    schema.vote.c.item_id == bindparam("item"),
-    schema.vote.c.person_id == bindparam("person"),
-    schema.vote.c.purpose == bindparam("purpose"),
-)
+    rows = [{"name": name, "value": change} for name, change in changes.items() if change]
+    if rows:
+        add_up(conn, schema.counter, rows, "name", "value")
 
 
 def _plain(row: Any) -> dict[str, Any]:
     return {name: value for name, value in row._mapping.items() if name not in ("item_id", "needed")}
+
+
+# Statements of the path of an answer, made once: making them costs more than running them
+
+
+def _standing() -> list[Any]:
+    """How an item stands, and what the project asks for; `state` may have no row yet."""
+    state, project = schema.state, schema.project
+    return [
+        state.c.status,
+        state.c.answer.label("verdict"),
+        state.c.confidence,
+        state.c.votes.label("counted"),
+        state.c.needed,
+        project.c.votes.label("votes_wanted"),
+        project.c.epoch.label("current"),
+        project.c.guideline,
+        project.c.settings,
+    ]
+
+
+def _place() -> Any:
+    """All an answer needs to know, in one row: its item, lease and class, the last event, and how the item stands."""
+    item, lease, event, project, state = schema.item, schema.lease, schema.event, schema.project, schema.state
+    number = schema.label_class.c.number
+    known = event.alias("known")
+    last, newest = event.alias("last"), select(func.max(event.c.seq)).scalar_subquery()
+    names = ("token", "purpose", "expires", "epoch", "rank", "arm", "score", "probability", "predicted", "suggested")
+    mine = and_(
+        lease.c.token == bindparam("lease", type_=String),
+        lease.c.person_id == bindparam("person"),
+        lease.c.item_id == item.c.id,
+    )
+    joined = (
+        item.join(project, true())
+        .outerjoin(last, last.c.seq == newest)
+        .outerjoin(known, known.c.id == bindparam("id", type_=String))
+        .outerjoin(lease, mine)
+        .outerjoin(state, state.c.item_id == item.c.id)
+        .outerjoin(schema.label_class, number == bindparam("class", type_=Integer))
+    )
+    return (
+        select(
+            item.c.id.label("item_id"),
+            known.c.digest.label("known"),
+            number.label("class_number"),
+            last.c.seq.label("last_seq"),
+            last.c.hash.label("last_hash"),
+            *(lease.c[name] for name in names),
+            lease.c.status.label("lease_status"),
+            lease.c.review_id,
+            *_standing(),
+        )
+        .select_from(joined)
+        .where(item.c.key == bindparam("item", type_=String))
+    )
+
+
+_PLACE = _place()
+_STANDS = select(*_standing()).select_from(
+    schema.project.outerjoin(schema.state, schema.state.c.item_id == bindparam("item", type_=Integer))
+)
+_APPEND = insert(schema.event)
+_DIGEST = select(schema.event.c.digest).where(schema.event.c.id == bindparam("id"))
+_EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
+_LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
+_VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)
+_LEASE = (
+    update(schema.lease)
+    .where(schema.lease.c.token == bindparam("known"))
+    .values(status=bindparam("becomes"), expires=bindparam("until"))
+)

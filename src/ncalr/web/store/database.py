@@ -6,7 +6,9 @@ PostgreSQL must not run with synchronous_commit=off, for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,15 +46,17 @@ class Store:
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, once its changes are durable."""
-        try:
+        with _told_of_no_room():
             return self._writer.run(work)
-        except DBAPIError as error:
-            if _no_room(error):
-                raise NoRoom(
-                    f"the database cannot be written ({error.orig}); nothing was changed. Make room on the disk, or "
-                    "make the file writable; what people answer meanwhile waits in their browsers"
-                ) from error
-            raise
+
+    async def awrite(self, work: Callable[[Connection], T], durable: bool = True) -> T:
+        """The same for a coroutine: no thread waits."""
+        with _told_of_no_room():
+            return await asyncio.wrap_future(self._writer.submit(work, durable))
+
+    def start(self) -> None:
+        """Start the writer's thread now, with the priority the caller has now."""
+        self._writer.start()
 
     def close(self) -> None:
         """Finish what waits, let go of the connections."""
@@ -124,6 +128,19 @@ def _check_durable(engine: Engine, unsafe: bool) -> None:
             "PostgreSQL runs with synchronous_commit=off: it would acknowledge answers that a power cut then takes "
             "away. Set it to on for this database, or start with --unsafe-database"
         )
+
+
+@contextmanager
+def _told_of_no_room() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        if _no_room(error):
+            raise NoRoom(
+                f"the database cannot be written ({error.orig}); nothing was changed. Make room on the disk, or "
+                "make the file writable; what people answer meanwhile waits in their browsers"
+            ) from error
+        raise
 
 
 def _no_room(error: DBAPIError) -> bool:

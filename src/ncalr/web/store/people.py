@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.web.store import schema
@@ -135,7 +135,7 @@ def enter(conn: Connection, now: float, secret: str, name: str | None = None) ->
             raise BadInput("an invitation needs a name to go by")
         person = add(conn, now, name, row.role)
     else:
-        person = _active(conn, row.person_id)
+        person = _active(conn.execute(select(schema.person).where(schema.person.c.id == row.person_id)).first())
     conn.execute(update(schema.token).where(schema.token.c.hash == row.hash).values(used=now))
     session = secrets.token_urlsafe(32)
     conn.execute(insert(schema.session).values(hash=hashed(session), person_id=person.id, created=now, seen=now))
@@ -149,16 +149,16 @@ def token_kind(conn: Connection, now: float, secret: str) -> str:
 
 def by_access_token(conn: Connection, now: float, secret: str) -> Person:
     """The person a program acts for."""
-    return _active(conn, _token(conn, now, secret, ("access",)).person_id)
+    row = conn.execute(_BY_TOKEN, {"given": hashed(secret)}).first()
+    return _active(_working(row, now, ("access",)))
 
 
 def by_session(conn: Connection, now: float, secret: str) -> tuple[Person, float]:
     """The person of a session, and when it was last seen; one that was idle for half a day has ended."""
-    table = schema.session
-    row = conn.execute(select(table).where(table.c.hash == hashed(secret))).first()
+    row = conn.execute(_BY_SESSION, {"given": hashed(secret)}).first()
     if row is None or row.ended is not None or row.seen + IDLE_SECONDS < now:
         raise NotAllowed("the session has ended; come in again by a new link")
-    return _active(conn, row.person_id), float(row.seen)
+    return _active(row), float(row.seen)
 
 
 def touch(conn: Connection, now: float, secret: str) -> None:
@@ -192,6 +192,10 @@ def check_name(name: str) -> str:
 
 def _token(conn: Connection, now: float, secret: str, kinds: tuple[str, ...]) -> Any:
     row = conn.execute(select(schema.token).where(schema.token.c.hash == hashed(secret))).first()
+    return _working(row, now, kinds)
+
+
+def _working(row: Any, now: float, kinds: tuple[str, ...]) -> Any:
     if row is None or row.kind not in kinds:
         raise NotAllowed("this link or token is not known; ask for a new one")
     if row.used is not None:
@@ -201,8 +205,7 @@ def _token(conn: Connection, now: float, secret: str, kinds: tuple[str, ...]) ->
     return row
 
 
-def _active(conn: Connection, number: int) -> Person:
-    row = conn.execute(select(schema.person).where(schema.person.c.id == number)).first()
+def _active(row: Any) -> Person:
     if row is None or not row.active:
         raise NotAllowed("this person may not come in any more")
     return _person(row)
@@ -210,3 +213,16 @@ def _active(conn: Connection, number: int) -> Person:
 
 def _person(row: Any) -> Person:
     return Person(row.id, row.key, row.name, row.role, bool(row.active))
+
+
+# Asked with every request, so made once
+
+
+def _with_person(table: Any, *columns: Any) -> Any:
+    person = schema.person
+    joined = table.join(person, person.c.id == table.c.person_id)
+    return select(person, *columns).select_from(joined).where(table.c.hash == bindparam("given"))
+
+
+_BY_TOKEN = _with_person(schema.token, schema.token.c.kind, schema.token.c.used, schema.token.c.expires)
+_BY_SESSION = _with_person(schema.session, schema.session.c.seen, schema.session.c.ended)

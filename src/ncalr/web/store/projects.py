@@ -11,12 +11,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput, unknown
 from ncalr.web.store import schema
 from ncalr.web.store.database import Store
+from ncalr.web.store.filling import fill
 
 KINDS = ("image", "text")
 BATCH = 5000
@@ -122,15 +123,30 @@ def add_items(store: Store, items: Iterable[NewItem]) -> int:
     added = 0
     for batch in _batches(items):
         added += store.write(lambda conn, batch=batch: _insert(conn, batch))  # type: ignore[misc]
+    if added:
+        _tidy(store)
     return added
 
 
 def load(conn: Connection) -> Project:
     """The project of this store."""
-    row = conn.execute(select(schema.project)).first()
+    row = conn.execute(_PROJECT).first()
     if row is None:
         raise BadInput("this database holds no project yet; start one with: ncalr label FOLDER --classes a,b")
-    return Project(row.name, row.kind, row.created, row.epoch, row.guideline, row.votes, _settings(row.settings))
+    return as_project(row)
+
+
+def load_open(conn: Connection) -> tuple[Project, int]:
+    """The project, and how many of its items are open."""
+    row = conn.execute(_PROJECT_OPEN).first()
+    if row is None:
+        return load(conn), 0
+    return as_project(row), int(row.open)
+
+
+def as_project(row: Any) -> Project:
+    """A row of the project's table."""
+    return Project(row.name, row.kind, row.created, row.epoch, row.guideline, row.votes, parse_settings(row.settings))
 
 
 def classes(conn: Connection) -> list[str]:
@@ -198,6 +214,15 @@ def check_votes(votes: int) -> None:
         raise BadInput(f"votes must be 1 to 50, got {votes!r}")
 
 
+def _tidy(store: Store) -> None:
+    """PostgreSQL plans by what it last counted, and tidies up after many new rows while people work: both now."""
+    if store.engine.dialect.name == "postgresql":
+        with store.engine.connect() as conn:
+            conn.execution_options(isolation_level="AUTOCOMMIT")
+            for table in (schema.item, schema.ranking):
+                conn.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
+
+
 def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
@@ -205,47 +230,36 @@ def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
 
 
 def _insert(conn: Connection, batch: list[NewItem]) -> int:
-    there = set(
-        conn.execute(
-            select(schema.item.c.name).where(schema.item.c.name.in_([entry.name for entry in batch]))
-        ).scalars()
-    )
+    there = set(conn.execute(_THERE, {"names": [entry.name for entry in batch]}).scalars())
     fresh = list({entry.name: entry for entry in batch if entry.name not in there}.values())
     if not fresh:
         return 0
     start = 1 + int(conn.execute(select(func.max(schema.item.c.id))).scalar() or 0)
-    conn.execute(
-        insert(schema.item),
-        [
-            {"id": start + at, "key": secrets.token_urlsafe(16), "name": entry.name, "text": entry.text}
-            for at, entry in enumerate(fresh)
-        ],
-    )
+    items = [(start + at, secrets.token_urlsafe(16), entry.name, entry.text) for at, entry in enumerate(fresh)]
+    fill(conn, schema.item, ("id", "key", "name", "text"), items)
     draws = Lottery([load(conn).settings.seed, 1], np.array([entry.name for entry in fresh])).uniform()
     # the rank is the draw itself, so that batches that come later are shuffled among those before
-    ranks = [(int(draw * 2**40) << 22) + start + at for at, draw in enumerate(draws)]
-    conn.execute(
-        insert(schema.ranking),
-        [
-            {
-                "epoch": schema.BASE,
-                "rank": rank,
-                "item_id": start + at,
-                "arm": "random",
-                "score": None,
-                "probability": 0.0,
-                "predicted": None,
-                "why": None,
-            }
-            for at, rank in enumerate(ranks)
-        ],
-    )
+    ranks = [
+        (schema.BASE, (int(draw * 2**40) << 22) + start + at, start + at, "random", 0.0)
+        for at, draw in enumerate(draws.tolist())
+    ]
+    fill(conn, schema.ranking, ("epoch", "rank", "item_id", "arm", "probability"), ranks)
     table = schema.counter
     conn.execute(update(table).where(table.c.name == "items").values(value=table.c.value + len(fresh)))
     return len(fresh)
 
 
 @lru_cache(maxsize=16)
-def _settings(text: str) -> Settings:
+def parse_settings(text: str) -> Settings:
+    """Settings as they are stored; those of another version are left out."""
     known = {entry.name for entry in fields(Settings)}
     return Settings(**{name: value for name, value in json.loads(text).items() if name in known})
+
+
+def _counted(name: str) -> Any:
+    return select(schema.counter.c.value).where(schema.counter.c.name == name).scalar_subquery()
+
+
+_THERE = select(schema.item.c.name).where(schema.item.c.name.in_(bindparam("names", expanding=True)))
+_PROJECT = select(schema.project)
+_PROJECT_OPEN = select(schema.project, (_counted("items") - _counted("closed")).label("open"))

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, literal_column, or_, select, update
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput
 from ncalr.web.store import projects, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
+from ncalr.web.store.upsert import upsert
 
 AHEAD = 10
 """The most items one tab may hold."""
 
 BEGINNING = -(2**62)
+STRIDE = 8
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,27 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     if not 1 <= want <= AHEAD:
         raise BadInput(f"a tab may hold 1 to {AHEAD} items, asked for {want}")
     expire(conn, now)
-    project = projects.load(conn)
+    project, open_ = projects.load_open(conn)
     held = _held(conn, person, tab, purpose)
-    missing = want - len(held)
-    if missing > 0:
-        if purpose == "review":
-            chosen: Iterable[dict[str, Any]] = _doubtful(conn, person, missing)
-        elif purpose == "adjudicate":
-            chosen = _disputed(conn, missing)
-        else:
-            chosen = _next(conn, project, person, missing)
-        for facts in chosen:
-            _grant(conn, now, project, person, tab, purpose, facts)
     until = now + project.settings.lease_seconds
-    table = schema.lease
-    mine = and_(table.c.person_id == person.id, table.c.tab == tab, table.c.purpose == purpose, table.c.status == HELD)
-    conn.execute(update(table).where(mine).values(expires=until))
-    return _held(conn, person, tab, purpose)
+    if held:
+        mine = {"person": person.id, "own_tab": tab, "aim": purpose, "until": until}
+        conn.execute(_LAST_ON, mine)
+        held = [replace(lease, expires=until) for lease in held]
+    missing = want - len(held)
+    if missing <= 0:
+        return held
+    if purpose == "review":
+        chosen = _doubtful(conn, person, missing)
+    elif purpose == "adjudicate":
+        chosen = _disputed(conn, missing)
+    else:
+        chosen = _next(conn, project, person, missing)
+    if chosen:
+        rows = [_terms(now, project, open_, person, tab, purpose, facts) for facts in chosen]
+        conn.execute(_GRANT, rows)
+        held += [_lease(row, facts["key"], facts["text"]) for row, facts in zip(rows, chosen, strict=True)]
+    return held
 
 
 def renew(conn: Connection, now: float, person: Person, tab: str) -> list[str]:
@@ -106,8 +112,7 @@ def clear(conn: Connection, person: Person | None = None) -> int:
 
 def expire(conn: Connection, now: float) -> None:
     """End the leases nobody renewed."""
-    table = schema.lease
-    conn.execute(update(table).where(table.c.status == HELD, table.c.expires <= now).values(status="expired"))
+    conn.execute(_EXPIRE, {"now": now})
 
 
 def emptiness(conn: Connection, now: float, person: Person, tab: str) -> Emptiness:
@@ -137,12 +142,13 @@ def _next(conn: Connection, project: projects.Project, person: Person, count: in
     """The first `count` items of the order that this person may have."""
     found: list[dict[str, Any]] = []
     for epoch in dict.fromkeys((project.epoch, schema.BASE)):
-        first = _first_unanswered(conn, person, epoch)
-        given = {"epoch": epoch, "first": first, "person": person.id, "votes": project.votes}
+        given = {"epoch": epoch, "person": person.id, "votes": project.votes}
         taken = {facts["item_id"] for facts in found}
         rows = conn.execute(_FREE, {**given, "limit": count + len(taken)})
         fresh = [dict(row._mapping) for row in rows if row.item_id not in taken]
         found += fresh[: count - len(found)]
+        if not fresh or fresh[0]["item_id"] % STRIDE == 0:
+            _move_mark(conn, person, epoch)
         if len(found) == count:
             return found
     return found + _skipped(conn, project, person, count - len(found))
@@ -155,34 +161,31 @@ def _own_vote(item_id: Any) -> Any:
     )
 
 
+def _is_held(leases: Any) -> Any:
+    """Written out, not as a parameter: only so does a prepared statement use the index of what is held."""
+    return leases.c.status == literal_column(f"'{HELD}'")
+
+
 def _wanted(item_id: Any) -> Any:
     """Votes and leases together are fewer than the votes needed, and none of the leases is this person's."""
     leases, states = schema.lease.alias("out"), schema.state.alias("stands")
     out = (
-        select(func.count()).where(leases.c.item_id == item_id, leases.c.status == HELD, leases.c.purpose == "label")
+        select(func.count()).where(leases.c.item_id == item_id, _is_held(leases), leases.c.purpose == "label")
     ).scalar_subquery()
     votes = select(states.c.votes).where(states.c.item_id == item_id).scalar_subquery()
     needed = select(states.c.needed).where(states.c.item_id == item_id).scalar_subquery()
-    mine = exists().where(
-        leases.c.item_id == item_id, leases.c.status == HELD, leases.c.person_id == bindparam("person")
-    )
+    mine = exists().where(leases.c.item_id == item_id, _is_held(leases), leases.c.person_id == bindparam("person"))
     return and_(out + func.coalesce(votes, 0) < func.coalesce(needed, bindparam("votes", type_=Integer)), ~mine)
 
 
-def _first_unanswered(conn: Connection, person: Person, epoch: int) -> int:
-    """The rank of the first item this person has not answered, remembered so that the search never starts over."""
-    marks = schema.cursor
-    mine = and_(marks.c.person_id == person.id, marks.c.epoch == epoch)
-    known = conn.execute(select(marks.c.rank).where(mine)).scalar()
-    start = BEGINNING if known is None else known
-    first = conn.execute(_FIRST, {"epoch": epoch, "first": start, "person": person.id}).scalar()
-    if first is None or first == known:
-        return BEGINNING if known is None else int(known)
-    if known is None:
-        conn.execute(insert(marks).values(person_id=person.id, epoch=epoch, rank=first))
-    else:
-        conn.execute(update(marks).where(mine).values(rank=first))
-    return int(first)
+def _move_mark(conn: Connection, person: Person, epoch: int) -> None:
+    """Remember the rank of the first item this person has not answered, so that the search never starts over.
+
+    It is moved at every eighth item or so: what lies between is soon passed over, and writing the mark is not.
+    """
+    first = conn.execute(_FIRST, {"epoch": epoch, "person": person.id}).scalar()
+    if first is not None:
+        upsert(conn, schema.cursor, {"person_id": person.id, "epoch": epoch, "rank": first}, ("person_id", "epoch"))
 
 
 def look_again(conn: Connection, rank: int, person_id: int | None = None) -> None:
@@ -199,16 +202,22 @@ def look_again(conn: Connection, rank: int, person_id: int | None = None) -> Non
 def _skipped(conn: Connection, project: projects.Project, person: Person, count: int) -> list[dict[str, Any]]:
     """What this person put off, the longest ago first."""
     rows = conn.execute(_SKIPPED, {"person": person.id, "votes": project.votes, "limit": count})
-    names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted")
+    names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted", "key", "text")
     return [{name: row._mapping[name] for name in names} for row in rows]
 
 
 def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, Any]]:
     """Open places of the second queue, never one's own labels while there is somebody else to ask."""
-    table, leases, votes = schema.review, schema.lease, schema.vote
+    table, leases, votes, items = schema.review, schema.lease, schema.vote, schema.item
     taken = exists().where(leases.c.review_id == table.c.id, leases.c.status == HELD)
     own = exists().where(votes.c.item_id == table.c.item_id, votes.c.person_id == person.id, votes.c.kind != "skip")
-    rows = select(table).where(table.c.status == "open", ~taken).order_by(table.c.id).limit(count)
+    rows = (
+        select(table, items.c.key, items.c.text)
+        .join(items, items.c.id == table.c.item_id)
+        .where(table.c.status == "open", ~taken)
+        .order_by(table.c.id)
+        .limit(count)
+    )
     if not alone(conn):
         rows = rows.where(~own)
     return [
@@ -221,6 +230,8 @@ def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, An
             "probability": None,
             "predicted": None,
             "review_id": row.id,
+            "key": row.key,
+            "text": row.text,
         }
         for row in conn.execute(rows)
     ]
@@ -233,12 +244,13 @@ def alone(conn: Connection) -> bool:
 
 
 def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
-    states, leases = schema.state, schema.lease
+    states, leases, items = schema.state, schema.lease, schema.item
     taken = exists().where(
         leases.c.item_id == states.c.item_id, leases.c.status == HELD, leases.c.purpose == "adjudicate"
     )
     rows = conn.execute(
-        select(states.c.item_id)
+        select(states.c.item_id, items.c.key, items.c.text)
+        .join(items, items.c.id == states.c.item_id)
         .where(or_(states.c.status == "disputed", states.c.status == "unclear"), ~taken)
         .order_by(states.c.seq)
         .limit(count)
@@ -252,63 +264,59 @@ def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
             "score": None,
             "probability": None,
             "predicted": None,
+            "key": row.key,
+            "text": row.text,
         }
         for row in rows
     ]
 
 
-def _grant(
-    conn: Connection,
+def _terms(
     now: float,
     project: projects.Project,
+    open_: int,
     person: Person,
     tab: str,
     purpose: str,
     facts: dict[str, Any],
-) -> None:
+) -> dict[str, Any]:
+    """The lease on an item: a row."""
     probability = facts["probability"]
     if facts["arm"] == "random":  # every open item is as likely as any other
-        numbers = projects.counters(conn)
-        probability = 1 / max(numbers["items"] - numbers["closed"], 1)
+        probability = 1 / max(open_, 1)
     suggested = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
     if suggested:
         draw = Lottery([project.settings.seed, 2, person.id], np.array([facts["item_id"]])).uniform()[0]
         suggested = bool(draw < 0.5)
-    conn.execute(
-        insert(schema.lease).values(
-            token=str(uuid.uuid4()),
-            item_id=facts["item_id"],
-            person_id=person.id,
-            tab=tab,
-            purpose=purpose,
-            status=HELD,
-            granted=now,
-            expires=now + project.settings.lease_seconds,
-            epoch=facts["epoch"],
-            rank=facts["rank"],
-            arm=facts["arm"],
-            score=facts["score"],
-            probability=probability or 0.0,
-            predicted=facts["predicted"],
-            suggested=suggested,
-            why=facts.get("why"),
-            review_id=facts.get("review_id"),
-        )
-    )
+    return {
+        "token": str(uuid.uuid4()),
+        "item_id": facts["item_id"],
+        "person_id": person.id,
+        "tab": tab,
+        "purpose": purpose,
+        "status": HELD,
+        "granted": now,
+        "expires": now + project.settings.lease_seconds,
+        "epoch": facts["epoch"],
+        "rank": facts["rank"],
+        "arm": facts["arm"],
+        "score": facts["score"],
+        "probability": probability or 0.0,
+        "predicted": facts["predicted"],
+        "suggested": suggested,
+        "why": facts.get("why"),
+        "review_id": facts.get("review_id"),
+    }
 
 
 def _held(conn: Connection, person: Person, tab: str, purpose: str) -> list[Lease]:
-    table, items = schema.lease, schema.item
-    rows = conn.execute(
-        select(table, items.c.key, items.c.text)
-        .join(items, items.c.id == table.c.item_id)
-        .where(table.c.person_id == person.id, table.c.tab == tab, table.c.purpose == purpose, table.c.status == HELD)
-        .order_by(table.c.granted, table.c.epoch.desc(), table.c.rank)
-    )
-    return [
-        Lease(row.token, row.key, row.purpose, row.expires, row.text, row.predicted if row.suggested else None)
-        for row in rows
-    ]
+    rows = conn.execute(_HELD, {"person": person.id, "own_tab": tab, "aim": purpose})
+    return [_lease(row._mapping, row.key, row.text) for row in rows]
+
+
+def _lease(row: Mapping[Any, Any], key: str, text: str | None) -> Lease:
+    suggestion = row["predicted"] if row["suggested"] else None
+    return Lease(row["token"], key, row["purpose"], row["expires"], text, suggestion)
 
 
 def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
@@ -326,17 +334,24 @@ def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
 # Statements of the path from one item to the next, made once: making them costs more than running them
 
 
+def _mark() -> Any:
+    marks = schema.cursor
+    mine = (marks.c.person_id == bindparam("person"), marks.c.epoch == bindparam("epoch"))
+    return func.coalesce(select(marks.c.rank).where(*mine).scalar_subquery(), literal_column(str(BEGINNING)))
+
+
 def _in_order(*columns: Any) -> Any:
     table = schema.ranking
-    open_ = (table.c.epoch == bindparam("epoch"), table.c.rank >= bindparam("first"), ~_own_vote(table.c.item_id))
+    open_ = (table.c.epoch == bindparam("epoch"), table.c.rank >= _mark(), ~_own_vote(table.c.item_id))
     return select(*columns).where(*open_).order_by(table.c.rank)
 
 
 def _put_off() -> Any:
-    votes, states, events = schema.vote, schema.state, schema.event
+    votes, states, events, items = schema.vote, schema.state, schema.event, schema.item
+    joined = votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event)
     return (
-        select(events)
-        .select_from(votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event))
+        select(events, items.c.key, items.c.text)
+        .select_from(joined.join(items, items.c.id == votes.c.item_id))
         .where(votes.c.person_id == bindparam("person"), votes.c.kind == "skip", states.c.status == "open")
         .where(_wanted(votes.c.item_id))
         .order_by(votes.c.seq)
@@ -344,6 +359,29 @@ def _put_off() -> Any:
     )
 
 
+def _in_hand(table: Any) -> Any:
+    own = and_(table.c.person_id == bindparam("person"), table.c.tab == bindparam("own_tab"))
+    return and_(own, table.c.purpose == bindparam("aim"), _is_held(table))
+
+
+_HELD = (
+    select(schema.lease, schema.item.c.key, schema.item.c.text)
+    .join(schema.item, schema.item.c.id == schema.lease.c.item_id)
+    .where(_in_hand(schema.lease))
+    .order_by(schema.lease.c.granted, schema.lease.c.epoch.desc(), schema.lease.c.rank)
+)
+_LAST_ON = update(schema.lease).where(_in_hand(schema.lease)).values(expires=bindparam("until"))
+_EXPIRE = (
+    update(schema.lease)
+    .where(_is_held(schema.lease), schema.lease.c.expires <= bindparam("now"))
+    .values(status="expired")
+)
+_GRANT = insert(schema.lease)
 _FIRST = _in_order(schema.ranking.c.rank).limit(1)
-_FREE = _in_order(schema.ranking).where(_wanted(schema.ranking.c.item_id)).limit(bindparam("limit", type_=Integer))
+_FREE = (
+    _in_order(schema.ranking, schema.item.c.key, schema.item.c.text)
+    .join(schema.item, schema.item.c.id == schema.ranking.c.item_id)
+    .where(_wanted(schema.ranking.c.item_id))
+    .limit(bindparam("limit", type_=Integer))
+)
 _SKIPPED = _put_off()

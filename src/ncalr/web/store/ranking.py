@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from ncalr.web.store import schema
 from ncalr.web.store.database import Store
@@ -105,12 +105,11 @@ def clear(store: Store, epoch: int) -> None:
 
 def take_out(conn: Connection, item_id: int) -> None:
     """The item is closed."""
-    conn.execute(delete(schema.ranking).where(schema.ranking.c.item_id == item_id))
+    conn.execute(_TAKE_OUT, {"item": item_id})
 
 
-def put_back(conn: Connection, item_id: int, facts: dict[str, Any], seq: int) -> None:
+def put_back(conn: Connection, item_id: int, facts: dict[str, Any], seq: int, current: int) -> None:
     """The item is open again: ahead of all others, for it was somebody's turn already."""
-    current = int(conn.execute(select(schema.project.c.epoch)).scalar_one())
     for epoch in {current, schema.BASE}:
         conn.execute(insert(schema.ranking).values(epoch=epoch, rank=-seq, item_id=item_id, **facts))
 
@@ -119,3 +118,6 @@ def _fresh_epoch(conn: Connection) -> int:
     known = conn.execute(select(func.max(schema.model.c.epoch))).scalar() or schema.BASE
     written = conn.execute(select(func.max(schema.ranking.c.epoch))).scalar() or schema.BASE
     return max(int(known), int(written)) + 1
+
+
+_TAKE_OUT = delete(schema.ranking).where(schema.ranking.c.item_id == bindparam("item"))
