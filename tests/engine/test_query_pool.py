@@ -346,6 +346,6 @@ def test_work_travels_without_what_it_has_open(folders):
 
 
 def test_wide_rows_are_read_in_smaller_chunks(tmp_path):
-    write_shards(tmp_path, {"features": np.ones((3, 64), np.float32)})
+    write_shards(tmp_path, {"features": np.ones((3, 128), np.float32)})
     work = working.Work(str(tmp_path), "coreset", {}, ("features",), {}, 0, 0)
     assert work._cut((0, 70_000)) == [(0, 32768), (32768, 65536), (65536, 70_000)]

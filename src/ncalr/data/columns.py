@@ -1,11 +1,12 @@
 """One array of a pool on disk: rows are read when they are asked for, and looked at as they are read.
 
     column[100:200]          column[np.array([7, 3])]          NumPy's way of asking; new arrays
-    for rows, block in stream({"features": column}, ranges)    from start to end, the next block read meanwhile
+    for rows, block in stream({"features": column}, ranges)    from start to end, the next block fetched meanwhile
 
 Whatever is handed out has been compared with the checksums of the manifest: rows that were changed after they were
 written are an error that names the file and the rows. Going through from start to end, every byte is read once into a
-buffer that is used again and again (`readinto`), while a thread fills a second one; memory does not grow with the pool.
+buffer that is used again and again (`readinto`), while the system fetches what comes next; memory does not grow with
+the pool.
 Asking for single rows looks at each block of rows the first time it is touched.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -177,6 +177,16 @@ class Reader:
             pieces = [np.array(done) for done in pieces] + [self._piece(*piece)]  # the buffer is about to be used again
         return self.column.meant(pieces[0] if len(pieces) == 1 else np.concatenate(pieces))
 
+    def expect(self, start: int, stop: int) -> None:
+        """Tell the system which rows will be read next, where it listens: those of the file that is open."""
+        if self._open is None or not hasattr(os, "posix_fadvise"):
+            return
+        for at, first, last in self.column.pieces(start, stop):
+            if at == self._open[0]:
+                width = self.column.row_bytes(at)
+                place = self.column.offset(at) + first * width
+                os.posix_fadvise(self._open[1].fileno(), place, (last - first) * width, os.POSIX_FADV_WILLNEED)
+
     def close(self) -> None:
         """Close the file it has open."""
         if self._open is not None:
@@ -213,24 +223,21 @@ class Reader:
 
 
 def stream(columns: Mapping[str, Column], ranges: Sequence[Rows]) -> Iterator[tuple[Rows, dict[str, Array]]]:
-    """The rows of several columns, range after range; a thread reads the next one. Arrays last until the next step."""
-    sides = [{name: Reader(column) for name, column in columns.items()} for _ in range(2)]
+    """The rows of several columns, range after range. Arrays last until the next step.
 
-    def load(turn: int) -> dict[str, Array]:
-        return {name: reader.read(*ranges[turn]) for name, reader in sides[turn % 2].items()}
-
+    The system is asked to fetch the next range while this one is worked on. It does so without a thread of ours: one
+    that copies beside the workers takes a core from them, and the interpreter's lock.
+    """
+    readers = {name: Reader(column) for name, column in columns.items()}
     try:
-        with ThreadPoolExecutor(1) as ahead:
-            waiting = ahead.submit(load, 0) if ranges else None
-            for turn, rows in enumerate(ranges):
-                assert waiting is not None  # noqa: S101 (there is a range)
-                block = waiting.result()
-                waiting = ahead.submit(load, turn + 1) if turn + 1 < len(ranges) else None
-                yield rows, block
+        for turn, rows in enumerate(ranges):
+            block = {name: reader.read(*rows) for name, reader in readers.items()}
+            for reader in readers.values():
+                reader.expect(*(ranges[turn + 1] if turn + 1 < len(ranges) else (0, 0)))
+            yield rows, block
     finally:
-        for side in sides:
-            for reader in side.values():
-                reader.close()
+        for reader in readers.values():
+            reader.close()
 
 
 def _fill(file: Any, part: Array) -> int:

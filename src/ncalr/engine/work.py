@@ -29,7 +29,7 @@ from ncalr.kernels import choose
 
 Array = npt.NDArray[Any]
 UNIT_ROWS = 1 << 18
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 16 << 20
 
 
 class Run:
