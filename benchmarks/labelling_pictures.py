@@ -94,9 +94,8 @@ def work(desk, truth, ranking, review, schema):
                     [int((right + 5) % 10), 0.12],
                 ]
                 why = {"cmap_rank": 0.97 - place / 900, "ff_rank": 0.9 - place / 800, "near": near}
-                rows.append(
-                    ranking.Ranked(at, "control" if place % 4 == 1 else "strategy", 0.9, 1 - place / 400, guess, why)
-                )
+                arm, drawn = ("control", 0.1 / (400 - place)) if place % 4 == 1 else ("strategy", 0.9)
+                rows.append(ranking.Ranked(at, arm, drawn, 1 - place / 400, guess, why))
             epoch = ranking.prepare(desk.store, rows)
             wrong = 0.09 - 0.01 * number
             facts = {"rule": "flips", "wrong": [wrong, wrong / 2, 1.7 * wrong]}
