@@ -21,7 +21,14 @@ from ncalr.loop.run import Plan, run
 from ncalr.loop.state import State, replay
 from ncalr.oracles import LATER, REFUSED, Annotators, Answers, Corrected, Refusing, Slow, Truth
 
-POLICIES = ("votes(n=3)", "votes(n=2, method=crowdlab)", "votes(n=3, method=dawid_skene)", "doubts", "doubts(new=0.5)")
+POLICIES = (
+    "votes(n=3)",
+    "votes(n=2, method=crowdlab)",
+    "votes(n=3, method=dawid_skene)",
+    "doubts",
+    "doubts(new=0.5)",
+    "doubts(method=bayes)",
+)
 BUDGETS = (40, 80, 120, 160)
 QUESTIONS = ("ids", "labels", "by", "again", "consensus", "temperature", "answers")
 

@@ -1,0 +1,77 @@
+"""`ncalr audit`, as a person would type it: on labels of which a fifth is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ncalr.cli.app import app
+from ncalr.errors import BadInput
+from ncalr.evaluate.audit_run import audit_run, tolerant_learner
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.session import carry_out
+
+SMALL = "digits(epochs=4, checkpoints=2)"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One finished run and one that has not begun."""
+    out = tmp_path_factory.mktemp("audited")
+    experiment = Experiment(
+        strategies=("random",), seeds=1, start=200, step=50, end=200, recipe=SMALL, noise="symmetric(rate=0.2)"
+    )
+    carry_out(experiment, out, device="cpu", live=False)
+    return out
+
+
+def audit(*words):
+    return CliRunner().invoke(app, ["audit", *map(str, words), "--device", "cpu", "--recipe", "digits(epochs=8, checkpoints=3)"])
+
+
+def test_doubtful_labels_are_listed(folder, tmp_path):
+    done = audit(folder, "--top", 5, "--folds", 2, "--out", tmp_path / "doubts.csv")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert "random, seed 0: 200 labels, of which an estimated" in lines[0]
+    assert "most doubtful classes" in lines[1]
+    assert "the truth is known here: 20.0% are wrong" in lines[2]
+    assert [line.split()[0] for line in lines[3:8]] == ["1", "2", "3", "4", "5"]
+    assert "all 200 labels" in lines[8]
+    rows = list(csv.DictReader((tmp_path / "doubts.csv").open()))
+    assert len(rows) == 200
+    assert float(rows[0]["doubt"]) > float(rows[-1]["doubt"])
+    assert float(lines[2].split("AUROC of ")[1].split()[0]) > 0.7
+
+
+def test_for_programs(folder):
+    done = audit(folder, "--json", "--top", 2, "--folds", 2)
+    found = json.loads(done.output)
+    assert found["strategy"] == "random"
+    assert 0 <= found["low"] <= found["wrong"] <= found["high"] <= 1
+    assert len(found["rows"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [(["--strategy", "randon"], "random"), (["--seed", "7"], "no run with seed 7; there are [0]")],
+)
+def test_what_is_not_there(folder, words, text):
+    done = audit(folder, *words)
+    assert done.exit_code
+    assert text in " ".join(str(done.exception or done.output).split())
+
+
+def test_a_run_without_labels(tmp_path):
+    (tmp_path / "experiment.json").write_text(json.dumps(Experiment(strategies=("random",), seeds=1).as_dict()))
+    with pytest.raises(BadInput, match="has no labels yet"):
+        audit_run(tmp_path)
+
+
+def test_the_folds_learn_with_a_loss_that_stands_noise():
+    assert tolerant_learner("resnet8", "digits", "cpu").recipe.loss == "elr"
+    assert tolerant_learner("resnet8", "digits", "cpu", change=False).recipe.loss == "cross_entropy"
+    assert tolerant_learner("resnet8", "digits(loss=gce)", "cpu").recipe.loss == "gce"
