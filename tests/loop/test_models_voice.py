@@ -16,21 +16,24 @@ from ncalr.loop.voice import FEW, Voice, voice_of, votes_of
 LOG = np.log(np.array([[[0.6, 0.4]], [[0.8, 0.2]], [[0.01, 0.99]]]))
 
 
-def model(began, **evidence):
-    history = [{"epoch": 2}, {"epoch": 4}, {"epoch": 6}]
+def model(*accuracies, log=LOG, **evidence):
+    history = [{"epoch": 2 * at, "accuracy": accuracy} for at, accuracy in enumerate(accuracies)]
     return SimpleNamespace(
-        record=Record(history=history, began=began),
+        record=Record(history=history),
         watched=np.array([7, 8]),
-        evidence=lambda: {"labelled_log": LOG, **evidence},
+        evidence=lambda: {"labelled_log": log, **evidence},
     )
 
 
-def test_what_was_said_before_the_terminal_phase_counts():
+def test_what_was_said_last_before_it_knew_the_labels_by_heart_counts():
     logits = np.array([[0.0, np.log(3)], [0.0, 0.0]])
-    voice = voice_of(model(6, logits=logits), [1])
-    assert voice.of([1, 7, 8, 9]) == pytest.approx(np.array([[0.7, 0.3], [0.25, 0.75], [0.5, 0.5], [0.5, 0.5]]))
-    whole = voice_of(model(2, probs=np.array([[0.1, 0.9], [0.3, 0.7]])), [1])
-    assert whole.of([1]) == pytest.approx(np.array([[0.47, 0.53]])), "no check came before: all of them count"
+    voice = voice_of(model(0.5, 0.9, 1.0, logits=logits), [1])
+    assert voice.of([1, 7, 8, 9]) == pytest.approx(np.array([[0.8, 0.2], [0.25, 0.75], [0.5, 0.5], [0.5, 0.5]]))
+    four = np.concatenate([LOG[:1], LOG])
+    mean = voice_of(model(0.2, 0.5, 0.8, 0.9, log=four, logits=logits), [1])
+    assert mean.of([1]) == pytest.approx(np.array([[0.405, 0.595]])), "it never did: the last third of all checks"
+    whole = voice_of(model(0.99, 1.0, 1.0, probs=np.array([[0.1, 0.9], [0.3, 0.7]])), [1])
+    assert whole.of([1]) == pytest.approx(np.array([[0.6, 0.4]])), "it always did: the first check"
     assert whole.of([8]) == pytest.approx(np.array([[0.3, 0.7]]))
 
 

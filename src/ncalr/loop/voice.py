@@ -1,9 +1,11 @@
 """What the model says of items, as one more voter: of labelled ones what it said before it knew them by heart.
 
 A network in its terminal phase gives every training label probability 1, the wrong ones too. Its opinion about a
-labelled item is therefore taken from the checks before that phase began (`labelled_log`): the mean probability over
-them, over all checks where the phase began with the first. Of an item that is not labelled it was told nothing, and its
-last word counts.
+labelled item is therefore taken from checks (`labelled_log`) at which it still contradicted at least one label in
+twenty (`HEART`): the mean probability over the last third of those, since what it said when it had hardly learnt
+anything is noise. With a loss that stands wrong labels these are the last checks of the training; with cross-entropy
+those before the learning rate falls. Where it knew everything from the first check on, the first one counts. Of an item
+that is not labelled it was told nothing, and its last word counts.
 
 The two are not equally sure of themselves, the first because it had not learnt much, the second because it has learnt
 everything. Each is tempered (`ncalr.votes.fit_temperature`) on answers that it was not shown when it spoke: the first
@@ -13,6 +15,7 @@ on those of the labelled items, the last word on those that came after it in the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +31,7 @@ from ncalr.votes import Votes, fit_temperature, tempered
 Floats = npt.NDArray[np.float64]
 
 FEW = 20  # answers, from which on a temperature can be fitted
+HEART = 0.95  # training accuracy from which on labels are known by heart
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,9 @@ def voice_of(model: Model, labelled: list[Any]) -> Voice:
     """What a model says, given the ids it was trained on in their order."""
     evidence, record = model.evidence(), model.record
     log = to_numpy(evidence["labelled_log"])
-    early = [at for at, check in enumerate(record.history) if check["epoch"] < record.began]
-    first = np.mean([softmax(log[at].astype(np.float64)) for at in early or range(len(log))], axis=0)
+    open_ = [at for at, check in enumerate(record.history) if check.get("accuracy", 0.0) < HEART] or [0]
+    heard = open_[-math.ceil(len(open_) / 3) :]
+    first = np.mean([softmax(log[at].astype(np.float64)) for at in heard], axis=0)
     if "logits" in evidence:
         last = softmax(to_numpy(evidence["logits"]).astype(np.float64))
     else:
