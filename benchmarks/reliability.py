@@ -63,7 +63,7 @@ def keep(key, figures):
         known[key] = figures
         known["machine"] = {
             "cores": os.cpu_count(),
-            "system": platform.platform(),
+            "system": platform.system(),
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
         }
