@@ -129,44 +129,37 @@ def door(browser, site, options, name):
 
 def shoot(me, name, size):
     page = me.page
-    time.sleep(0.8)
-    page.screenshot(path=OUT / f"labelling_{name}.png")
-    page.keyboard.press("?")
-    time.sleep(0.4)
-    page.screenshot(path=OUT / f"labelling_help_{name}.png")
-    page.keyboard.press("Escape")
-    page.keyboard.press("h")
-    page.wait_for_selector("#history-list li img")
-    time.sleep(0.6)
-    page.screenshot(path=OUT / f"labelling_history_{name}.png")
-    page.keyboard.press("Escape")
+
+    def picture(what, wait):
+        time.sleep(wait)
+        page.screenshot(path=OUT / f"labelling_{what}{name}.png")
+
+    def opened(key, what, wait):
+        page.keyboard.press(key)
+        picture(what, wait)
+        page.keyboard.press("Escape")
+
+    picture("", 0.8)
+    opened("?", "help_", 0.4)
+    opened("h", "history_", 1.2)
     if page.is_visible("#view-review"):
         page.click("#view-review")
-        time.sleep(1)
-        page.screenshot(path=OUT / f"labelling_second_{name}.png")
+        picture("second_", 1)
         page.click("#view-label")
         time.sleep(0.6)
     if size == "desktop":
         page.keyboard.press(page.inner_text("#classes button")[:1])
         time.sleep(1.2)
-        page.keyboard.press("w")
-        time.sleep(0.8)
-        page.screenshot(path=OUT / f"labelling_why_{name}.png")
-        page.keyboard.press("Escape")
-        page.keyboard.press("g")
-        time.sleep(0.3)
-        page.screenshot(path=OUT / f"labelling_guide_{name}.png")
-        page.keyboard.press("Escape")
+        opened("w", "why_", 0.8)
+        opened("g", "guide_", 0.3)
         if page.is_visible("#view-adjudicate"):
             page.click("#view-adjudicate")
-            time.sleep(1)
-            page.screenshot(path=OUT / f"labelling_decide_{name}.png")
+            picture("decide_", 1)
     page.click("#view-team")
     page.wait_for_selector("#export-csv")
-    time.sleep(0.3)
     if size == "desktop":
         page.set_viewport_size({"width": 1280, "height": 1750})
-    page.screenshot(path=OUT / f"labelling_team_{name}.png")
+    picture("team_", 0.3)
     page.goto("about:blank")  # what it held goes back
     time.sleep(0.5)
     page.context.close()

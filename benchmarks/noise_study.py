@@ -24,7 +24,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-from journals import keep  # noqa: E402
+from slices import clock, keep, note, status, train  # noqa: E402
 
 from ncalr.data.dataset import Dataset, load  # noqa: E402
 from ncalr.dynamics import aum  # noqa: E402
@@ -43,8 +42,6 @@ from ncalr.evaluate.crossfit import crossfit_jobs, cut, gather  # noqa: E402
 from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
 from ncalr.geometry.statistics import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
-from ncalr.lab.runner import Part, Run, conduct_together, read_runs  # noqa: E402
-from ncalr.lab.session import settings_of  # noqa: E402
 from ncalr.learn.learner import Job, Model  # noqa: E402
 
 FILE = "cifar10n_labels.npz"
@@ -86,70 +83,16 @@ def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: s
 
 def run(data: Path, out: Path, minutes: float, together: int, only: list[str], seeds: int = SEEDS) -> None:
     """Train until the slice is over: all experiments of an oracle and a training side by side, seed by seed."""
-    from ncalr.learn import TorchLearner
-
-    enough = _clock(minutes)
-
-    def watch(one: Run) -> None:
-        if one.accuracies:
-            answers, accuracy = one.accuracies[-1]
-            name = one.journal.folder.parents[1].name
-            print(f"{name:<22}{one.strategy:<22}{one.seed}{answers:>8,}{100 * accuracy:>8.2f}", flush=True)
-
-    for (kind, training), names in _kinds(only).items():
-        experiments = {name: plan()[name] for name in names}
-        print(kind, training, flush=True)
-        began, before = time.perf_counter(), _trainings(out, names)
-        first = next(iter(experiments.values()))
-        dataset = load(first.dataset, data)
-        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
-        parts = [
-            Part(one, settings_of(one, dataset, data), len(dataset.classes), out / name)
-            for name, one in experiments.items()
-        ]
-        runs = conduct_together(parts, learner, watch, enough, range(seeds))
-        done = _trainings(out, names) - before
-        if done:
-            _note(out, f"{kind} {training}", done, began, together)
-        if any(one.job is not None for one in runs):
-            print("the slice is over", flush=True)
-            return
+    train(_kinds(only), data, out, minutes, together, range(seeds))
 
 
-def _kinds(only: list[str]) -> dict[tuple[str, str], list[str]]:
+def _kinds(only: list[str]) -> dict[str, dict[str, Experiment]]:
     """Experiments by oracle and training, in the plan's order."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name in plan():
+    found: dict[str, dict[str, Experiment]] = {}
+    for name, experiment in plan().items():
         if not only or any(name.startswith(start) for start in only):
-            found.setdefault((name.split("-")[0], name.split("-")[-1]), []).append(name)
+            found.setdefault(f"{name.split('-')[0]} {name.split('-')[-1]}", {})[name] = experiment
     return found
-
-
-def _trainings(out: Path, names: list[str]) -> int:
-    runs = [run for name in names if (out / name / "experiment.json").exists() for run in read_runs(out / name)]
-    return sum(len(run.accuracies) for run in runs)
-
-
-def _clock(minutes: float) -> Callable[[], bool]:
-    """Whether another piece of work, a little longer than the last one, would not fit into the slice."""
-    deadline = time.perf_counter() + 60 * minutes
-    asked: list[float] = []
-
-    def enough() -> bool:
-        asked.append(time.perf_counter())
-        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
-        return asked[-1] + 1.2 * last > deadline
-
-    return enough
-
-
-def _note(out: Path, name: str, trainings: int, began: float, together: int) -> None:
-    import torch
-
-    spent = {"experiment": name, "trainings": trainings, "seconds": round(time.perf_counter() - began, 1)}
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    with (out / "slices.jsonl").open("a") as log:
-        log.write(json.dumps(spent | {"together": together, "gpu": gpu}) + "\n")
 
 
 # -- the audit ----------------------------------------------------------------------------------------------------
@@ -163,7 +106,7 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
     """Every set of labels with every seed, as far as the slice allows; a line for each score in audit.jsonl."""
     from ncalr.learn import TorchLearner
 
-    enough, dataset = _clock(minutes), load("cifar10", data)
+    enough, dataset = clock(minutes), load("cifar10", data)
     labels = read_labels(data / FILE, dataset)
     out.mkdir(parents=True, exist_ok=True)
     for (seed, recipe), wanted in audit_parts(out).items():
@@ -187,7 +130,7 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
                     f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True
                 )
             _append(out / "audit.jsonl", here | {"done": True})
-        _note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, together)
+        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, together)
 
 
 def audit_parts(out: Path) -> dict[tuple[int, str], list[tuple[str, str]]]:
@@ -317,12 +260,8 @@ def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.4f}{more}"
 
 
-def status(out: Path) -> None:
-    """How far each experiment is."""
-    for name, experiment in plan().items():
-        wanted = len(experiment.strategies) * experiment.seeds * len(experiment.budgets)
-        runs = read_runs(out / name) if (out / name / "experiment.json").exists() else []
-        print(f"{name:<24}{sum(len(one.accuracies) for one in runs):>6} of {wanted} trainings")
+def audit_status(out: Path) -> None:
+    """How far the audit is, and what it has found."""
     whole, missing = SEEDS * len(AUDITED) * len(PARTS), sum(map(len, audit_parts(out).values()))
     print(f"{'audit':<24}{whole - missing:>6} of {whole} parts")
     if (out / "audit.jsonl").exists():
@@ -363,7 +302,8 @@ def main() -> None:
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "noise")
     else:
-        status(arguments.out)
+        status(arguments.out, plan())
+        audit_status(arguments.out)
 
 
 if __name__ == "__main__":

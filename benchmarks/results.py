@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from noise_study import table as audit_table  # noqa: E402
 from study import plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
-from ncalr.lab.report import curves_of, result_rows  # noqa: E402
+from ncalr.lab.report import curves_of, named_runs, result_rows  # noqa: E402
 from ncalr.lab.runner import Run, read_runs  # noqa: E402
 from ncalr.lab.statistics import summary  # noqa: E402
 from ncalr.learn.recipes import recipe  # noqa: E402
@@ -179,7 +179,8 @@ def write_noise() -> str:
     for kind, about in ORACLES.items():
         for training, loss in TOLD.items():
             names = [name for name in noise() if name.startswith(f"{kind}-") and name.endswith(f"-{training}")]
-            runs = [run for name in names for run in _named_runs(name) if run.accuracies]
+            begun = [name for name in names if (NOISE / name / "experiment.json").exists()]
+            runs = [run for name in begun for run in named_runs(NOISE / name, noise()[name]) if run.accuracies]
             if not runs:
                 continue
             finished += sum(bool(run.lines[-1].get("stop")) for run in runs)
@@ -206,15 +207,6 @@ def write_noise() -> str:
     wanted = sum(len(one.strategies) * one.seeds for one in noise().values())
     (PAGES / "noise.md").write_text("\n".join([*text, ""]))
     return f"| [Human wrong labels, CIFAR-10N](noise.md) | | | {finished} of {wanted} runs are finished. |"
-
-
-def _named_runs(name: str) -> list[Run]:
-    """The runs of an experiment, called after strategy and policy."""
-    if not (NOISE / name / "experiment.json").exists():
-        return []
-    answers = noise()[name].answers
-    more = "" if answers == "single" else f", {answers}"
-    return [replace(run, strategy=run.strategy + more) for run in read_runs(NOISE / name)]
 
 
 def write_plan() -> None:

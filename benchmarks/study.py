@@ -12,23 +12,17 @@ No report is written here: `ncalr report DIR/EXPERIMENT` does that from the jour
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-from journals import keep  # noqa: E402
+from slices import keep, status, train  # noqa: E402
 
-from ncalr.data.dataset import load  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
-from ncalr.lab.runner import Run, conduct, read_runs  # noqa: E402
-from ncalr.lab.session import settings_of  # noqa: E402
-from ncalr.loop.journal import claim  # noqa: E402
 
 MAIN = ("random", "margin", "badge", "coreset", "cdal", "ncal")
 REST = ("entropy", "sisome", "label_dispersion", "cmap", "ff")
@@ -77,64 +71,6 @@ def plan() -> dict[str, Experiment]:
     }
 
 
-def run(data: Path, out: Path, minutes: float, together: int, only: list[str]) -> None:
-    """Train until the slice is over."""
-    from ncalr.learn import TorchLearner
-
-    deadline = time.perf_counter() + 60 * minutes
-    asked: list[float] = []
-
-    def watch(one: Run) -> None:
-        if one.accuracies:
-            labels, accuracy = one.accuracies[-1]
-            print(f"{one.strategy:<26}{one.seed}{labels:>8,}{100 * accuracy:>8.2f}", flush=True)
-
-    def enough() -> bool:
-        """Whether another batch of trainings, a little longer than the last one, would not fit."""
-        asked.append(time.perf_counter())
-        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
-        return asked[-1] + 1.2 * last > deadline
-
-    for name, experiment in plan().items():
-        if only and name not in only:
-            continue
-        claim(out / name, experiment.as_dict())
-        found = read_runs(out / name)
-        if all(one.lines and one.lines[-1].get("stop") for one in found):
-            continue
-        print(name, flush=True)
-        began, before = time.perf_counter(), sum(len(one.accuracies) for one in found)
-        dataset = load(experiment.dataset, data)
-        learner = TorchLearner(experiment.network, experiment.recipe, together=together, progress=False)
-        settings = settings_of(experiment, dataset)
-        runs = conduct(experiment, learner, settings, len(dataset.classes), out / name, watch, enough)
-        spent = {
-            "experiment": name,
-            "trainings": sum(len(one.accuracies) for one in runs) - before,
-            "seconds": round(time.perf_counter() - began, 1),
-        }
-        with (out / "slices.jsonl").open("a") as log:
-            log.write(json.dumps(spent | {"together": together, "gpu": _gpu()}) + "\n")
-        if any(one.job is not None for one in runs):
-            print("the slice is over", flush=True)
-            return
-
-
-def _gpu() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-
-
-def status(out: Path) -> None:
-    """How far each experiment is."""
-    for name, experiment in plan().items():
-        wanted = len(experiment.strategies) * experiment.seeds * len(experiment.budgets)
-        runs = read_runs(out / name) if (out / name / "experiment.json").exists() else []
-        done = sum(len(one.accuracies) for one in runs)
-        print(f"{name:<20}{done:>6} of {wanted} trainings")
-
-
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,11 +82,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[])
     arguments = parser.parse_args()
     if arguments.what == "run":
-        run(arguments.data, arguments.out, arguments.minutes, arguments.together, arguments.only)
+        wanted = {name: {name: one} for name, one in plan().items() if not arguments.only or name in arguments.only}
+        train(wanted, arguments.data, arguments.out, arguments.minutes, arguments.together)
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:
-        status(arguments.out)
+        status(arguments.out, plan())
 
 
 if __name__ == "__main__":

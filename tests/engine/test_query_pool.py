@@ -255,11 +255,8 @@ def test_layers_of_a_column(folders):
     np.testing.assert_array_equal([layer[5:9] for layer in layers], log[:, 5:9])
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("engine", ["local", "processes"])
+@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("local", 4), ("processes", 1)])
 def test_damage_is_named_and_nothing_is_returned(tmp_path, engine, workers):
-    if engine == "processes" and workers == 4:
-        pytest.skip("two of each are enough")
     write(tmp_path, POOL, 7)
     path = tmp_path / "features-00003.npy"
     data = bytearray(path.read_bytes())

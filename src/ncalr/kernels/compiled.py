@@ -251,11 +251,16 @@ def two_largest(row):
     return by_four_chains(row)
 
 
+@njit()
+def turned(bits):
+    """The bits of a negative number turned round, but for the sign: the rank of a float32, and back."""
+    return np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
 @njit(fastmath=FAST)
 def rank_of(value):
-    """A whole number that orders float32 values as they are: the bits, those of a negative number turned round."""
-    bits = float_bits(np.float32(value))
-    return np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    """A whole number that orders float32 values as they are."""
+    return turned(float_bits(np.float32(value)))
 
 
 @njit(fastmath=FAST)
@@ -274,13 +279,7 @@ def by_ranks(row):
         second = np.int32(max(second, rank if rank < top else low))
         times = np.int32(times + np.int32(rank == top))
     second = top if times > 1 else second
-    return bits_float(rank_back(top)), bits_float(rank_back(second))
-
-
-@njit()
-def rank_back(rank):
-    """The bits whose rank this is."""
-    return np.int32(rank ^ np.int32(np.int32(rank >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    return bits_float(turned(top)), bits_float(turned(second))
 
 
 @njit(fastmath=FAST | {"nnan"})

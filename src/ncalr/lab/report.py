@@ -97,7 +97,7 @@ def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
                 )
     runs = [run for folder in folders for run in read_runs(folder)]
     if len({other.answers for other in experiments}) > 1:
-        runs = [run for folder, other in zip(folders, experiments, strict=True) for run in _named(folder, other)]
+        runs = [run for folder, other in zip(folders, experiments, strict=True) for run in named_runs(folder, other)]
     seen: set[tuple[str, int]] = set()
     for run in runs:
         if (run.strategy, run.seed) in seen:
@@ -108,7 +108,7 @@ def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
     return replace(first, strategies=strategies, seeds=seeds, first_seed=min(run.seed for run in runs)), runs
 
 
-def _named(folder: Path, experiment: Experiment) -> list[Run]:
+def named_runs(folder: Path, experiment: Experiment) -> list[Run]:
     """The runs of a directory, their policy of answers a part of the name: so policies can be compared."""
     more = "" if experiment.answers == "single" else f", {experiment.answers}"
     return [replace(run, strategy=run.strategy + more) for run in read_runs(folder)]

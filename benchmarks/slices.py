@@ -1,0 +1,122 @@
+"""Studies in slices of GPU time, each going on where the last stopped: train, note what was spent, keep journals."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ncalr.data.dataset import load
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import Part, Run, conduct_together, read_runs
+from ncalr.lab.session import settings_of
+
+Group = Mapping[str, Experiment]
+"""Experiments by name, on one dataset with one network and one recipe: their trainings run side by side."""
+
+
+def train(
+    groups: Mapping[str, Group],
+    data: Path,
+    out: Path,
+    minutes: float,
+    together: int,
+    seeds: Collection[int] | None = None,
+) -> None:
+    """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
+    from ncalr.learn import TorchLearner
+
+    enough = clock(minutes)
+    for title, group in groups.items():
+        if all(_finished(out / name, seeds) for name in group):
+            continue
+        print(title, flush=True)
+        first = next(iter(group.values()))
+        dataset = load(first.dataset, data)
+        began, before = time.perf_counter(), trainings(out, group)
+        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
+        classes = len(dataset.classes)
+        parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
+        runs = conduct_together(parts, learner, _watch, enough, seeds)
+        note(out, title, trainings(out, group) - before, began, together)
+        if any(one.job is not None for one in runs):
+            print("the slice is over", flush=True)
+            return
+
+
+def clock(minutes: float) -> Callable[[], bool]:
+    """Whether another piece of work, a little longer than the last one, would not fit into the slice."""
+    deadline = time.perf_counter() + 60 * minutes
+    asked: list[float] = []
+
+    def enough() -> bool:
+        asked.append(time.perf_counter())
+        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
+        return asked[-1] + 1.2 * last > deadline
+
+    return enough
+
+
+def trainings(out: Path, names: Collection[str]) -> int:
+    """How many there are so far."""
+    runs = [run for name in names if (out / name / "experiment.json").exists() for run in read_runs(out / name)]
+    return sum(len(run.accuracies) for run in runs)
+
+
+def note(out: Path, title: str, done: int, began: float, together: int) -> None:
+    """Write down what a piece of work took, where anything was done."""
+    import torch
+
+    if not done:
+        return
+    spent = {"experiment": title, "trainings": done, "seconds": round(time.perf_counter() - began, 1)}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    with (out / "slices.jsonl").open("a") as log:
+        log.write(json.dumps(spent | {"together": together, "gpu": gpu}) + "\n")
+
+
+def status(out: Path, plan: Group) -> None:
+    """How far each experiment is."""
+    for name, experiment in plan.items():
+        wanted = len(experiment.strategies) * experiment.seeds * len(experiment.budgets)
+        print(f"{name:<24}{trainings(out, [name]):>6} of {wanted} trainings")
+
+
+def keep(out: Path, target: Path) -> None:
+    """Copy every JSON file below `out`, compactly: no scores of single picks, no name of a machine's kernel."""
+    for source in sorted(out.rglob("*.json*")):
+        place = target / source.relative_to(out)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = source.read_text()
+        if source.name == "journal.jsonl":
+            text = "".join(
+                json.dumps(_compact(line), separators=(",", ":")) + "\n" for line in map(json.loads, text.splitlines())
+            )
+        elif source.name == "environment.json":
+            text = (
+                json.dumps({name: fact for name, fact in json.loads(text).items() if name != "system"}, indent=1) + "\n"
+            )
+        place.write_text(text)
+
+
+def _compact(line: dict[str, Any]) -> dict[str, Any]:
+    line = {name: value for name, value in line.items() if name not in ("scores", "parts")}
+    by = line.get("by")
+    if isinstance(by, list) and len(set(by)) == 1:
+        line["by"] = by[0]
+    return line
+
+
+def _finished(folder: Path, seeds: Collection[int] | None) -> bool:
+    runs = read_runs(folder) if (folder / "experiment.json").exists() else []
+    asked = [run for run in runs if seeds is None or run.seed in seeds]
+    return bool(asked) and all(run.lines and run.lines[-1].get("stop") for run in asked)
+
+
+def _watch(one: Run) -> None:
+    if one.accuracies:
+        labels, accuracy = one.accuracies[-1]
+        name = one.journal.folder.parents[1].name
+        print(f"{name:<24}{one.strategy:<26}{one.seed}{labels:>8,}{100 * accuracy:>8.2f}", flush=True)
