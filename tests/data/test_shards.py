@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -348,3 +349,18 @@ def test_positions_that_are_none(folder, positions):
         ShardedPool(folder).read(np.array(positions))
     with pytest.raises(IndexError, match="pool of 23 items"):
         ShardedPool(folder).read(np.array([23]))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system cannot be told what will be read")
+def test_the_system_is_told_what_comes_next(tmp_path, monkeypatch):
+    from ncalr.data.columns import stream
+
+    write_shards(tmp_path, {"features": np.arange(40, dtype=np.float32).reshape(20, 2)}, shard_items=10)
+    column = ShardedPool(tmp_path)["features"]
+    told = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _file, place, size, kind: told.append((place, size, kind)))
+    seen = [rows for rows, _ in stream({"features": column}, [(0, 4), (4, 8), (8, 10)])]
+    assert seen == [(0, 4), (4, 8), (8, 10)]
+    first = column.offset(0)
+    expected = [(place, size) for place, size, kind in told if kind == os.POSIX_FADV_WILLNEED]
+    assert expected == [(first + 4 * 8, 4 * 8), (first + 8 * 8, 2 * 8)]

@@ -149,7 +149,7 @@ def test_no_more_under_way_than_twice_the_workers(cluster):
     assert most <= 4
 
 
-def test_a_cluster_of_its_own_is_closed_with_a_token_and_leaves_no_trace(folders, tmp_path):
+def test_clusters_of_its_own_are_closed_with_a_token_and_leave_no_trace(folders, tmp_path):
     """In a process of its own: this one is in a cluster already."""
     import subprocess
     import sys
@@ -163,6 +163,9 @@ def test_a_cluster_of_its_own_is_closed_with_a_token_and_leaves_no_trace(folders
         f"print(ncalr.query_pool('random', 3, {str(folders / '2')!r}, engine=engine).ids.tolist())\n"
         "engine.close(); engine.close()\n"
         "print(ray.is_initialized(), 'RAY_AUTH_TOKEN' in os.environ)\n"
+        "second = open_engine('ray', 1)\n"  # with a token of its own: Ray reads one once a process
+        "print(list(second.map(lambda unit, _hint: 2 * unit, [21])))\n"
+        "second.close()\n"
     )
     before = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
@@ -170,5 +173,5 @@ def test_a_cluster_of_its_own_is_closed_with_a_token_and_leaves_no_trace(folders
     )
     assert done.returncode == 0, done.stderr[-2000:]
     ids = ncalr.query("random", 3, **POOL).ids.tolist()
-    assert done.stdout.splitlines()[-3:] == ["127.0.0.2 64", str(ids), "False False"]
+    assert done.stdout.splitlines()[-4:] == ["127.0.0.2 64", str(ids), "False False", "[42]"]
     assert not (tmp_path / ".ray").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
@@ -10,10 +12,11 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.audit import audit, normal_scores
-from ncalr.evaluate.crossfit import crossfit, cut
+from ncalr.evaluate.crossfit import crossfit, cut, gather
 from ncalr.evaluate.noise_share import noise_share
 from ncalr.evaluate.ood_metrics import auroc
 from ncalr.learn import SklearnLearner
+from ncalr.learn.learner import Record
 
 
 def world(seed=0, n=900, classes=5, wrong=0.25, sharp=1.7):
@@ -198,6 +201,18 @@ def test_cross_fitting_judges_every_label_by_a_model_that_did_not_see_it():
     assert np.exp(found.logits).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-3)
     accuracy = (found.logits.argmax(1) == truth[::2]).mean()
     assert accuracy > 0.6
+
+
+def test_only_what_is_said_while_the_window_is_open_counts():
+    ids, labels = np.arange(6), np.array([0, 1, 0, 1, 0, 1])
+    log = np.random.default_rng(0).normal(size=(4, 6, 2))
+    apart = {"features": np.ones((3, 2)), "sampled_probs": np.full((2, 3, 2), 0.5)}
+    models = [SimpleNamespace(evidence=lambda: apart)] * 2
+    for began, count in ((0, 4), (5, 2), (99, 4)):  # never open: everything
+        record = Record(history=[{"epoch": epoch} for epoch in (1, 3, 5, 7)], began=began)
+        whole = SimpleNamespace(evidence=lambda: {"labelled_log": log}, record=record)
+        found = gather([*models, whole], ids, labels, 2, folds=2)
+        np.testing.assert_array_equal(found.log, log[-count:])
 
 
 def test_folds_spread_every_class_and_do_not_depend_on_the_order():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,12 @@ from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import command, control_estimates, curves_of, result_rows, write_report
-from ncalr.lab.runner import conduct, read_experiment, read_runs, slug
+from ncalr.lab.runner import Part, conduct, conduct_together, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
-from ncalr.oracles import Truth
+from ncalr.oracles import Noisy, Truth
 
 EXPERIMENT = Experiment(strategies=("ncal", "random", "margin"), seeds=2, start=12, step=8, end=28)
 
@@ -48,6 +49,12 @@ def setting(seed):
 
 def journals(out):
     return {run.journal.folder.name: [without_times(line) for line in run.lines] for run in read_runs(out)}
+
+
+def asked(out):
+    """Questions, answers and accuracies alone: a shared first model has evidence for all who share it."""
+    names = ("ids", "labels", "accuracy")
+    return {name: [[line.get(key) for key in names] for line in lines] for name, lines in journals(out).items()}
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +117,45 @@ def test_the_report_says_what_the_journals_say(whole):
     assert "src=" not in page  # one file, nothing to fetch
     assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3
     assert "| ncal |" in (out / "report.md").read_text()
+
+
+def test_experiments_conducted_together_are_those_conducted_alone(whole, tmp_path):
+    """Equal first trainings are made once, and one on other labels is not taken for equal."""
+
+    def mistaken(seed):
+        one = setting(seed)
+        return replace(one, oracle=Noisy(one.oracle, "symmetric(rate=0.5)", seed=1))
+
+    again = Experiment(**{**EXPERIMENT.as_dict(), "strategies": ["entropy"]})
+    other = Experiment(**{**EXPERIMENT.as_dict(), "strategies": ["margin"], "noise": "symmetric(rate=0.5)"})
+    parts = {
+        "whole": Part(EXPERIMENT, setting, 4, tmp_path / "whole"),
+        "again": Part(again, setting, 4, tmp_path / "again"),
+        "other": Part(other, mistaken, 4, tmp_path / "other"),
+    }
+    learner = Counting()
+    conduct_together([*parts.values()], learner)
+    assert learner.trained == 2 * (2 + 5 * 2), "each seed: two first trainings, then two rounds of five runs"
+    for name, part in parts.items():
+        alone = whole[0] if name == "whole" else tmp_path / f"{name} alone"
+        conduct(part.experiment, Counting(), part.settings, 4, alone)
+        assert asked(part.out) == asked(alone)
+
+
+@pytest.mark.parametrize("together", [1, 2, 6])
+def test_what_is_trained_side_by_side_changes_nothing(whole, tmp_path, together):
+    learner = Counting()
+    learner.together = together
+    conduct(EXPERIMENT, learner, setting, 4, tmp_path)
+    assert journals(tmp_path) == journals(whole[0])
+    assert learner.trained == whole[1]
+
+
+def test_one_seed_alone(whole, tmp_path):
+    conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, seeds=[1])
+    found = journals(tmp_path)
+    assert {name for name, lines in found.items() if lines} == {name for name in found if name.endswith("-1")}
+    assert all(lines == journals(whole[0])[name] for name, lines in found.items() if lines)
 
 
 def test_the_control_arm_is_counted(tmp_path):

@@ -15,6 +15,7 @@ from ncalr.data import ArrayPool, load
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
 from ncalr.learn import TorchLearner
+from ncalr.loop.state import replay
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "noise_study.py"
 
@@ -88,6 +89,26 @@ def test_slices_add_up(study, root, capsys, monkeypatch):
         assert [answers for answers, _ in read_runs(root / "out" / name)[0].accuracies] == [30, 45]
     noted = [json.loads(line) for line in (root / "out" / "slices.jsonl").read_text().splitlines()]
     assert [(line["experiment"], line["trainings"]) for line in noted] == [("worst plain", 2), ("people plain", 4)]
+
+
+def test_what_is_kept_is_enough_to_go_on(study, root, monkeypatch):
+    """Scores of single picks and the machine's name are left out; a run that is continued from it ends the same."""
+    small = {"start": 30, "step": 15, "seeds": 1, "network": "resnet8"}
+    recipe = "digits(epochs=2, checkpoints=2)"
+
+    def plan(end):
+        one = Experiment("digits", ("ncal",), recipe=recipe, noise=study.PEOPLE, answers="doubts", end=end, **small)
+        return {"people-doubts-plain": one}
+
+    monkeypatch.setattr(study, "plan", lambda: plan(45))
+    study.run(root, root / "out", 5.0, 1, [], 1)
+    study.keep(root / "out", root / "kept")
+    (whole,), (kept,) = (read_runs(root / name / "people-doubts-plain") for name in ("out", "kept"))
+    assert [replay(run.lines).votes for run in (whole, kept)] == [replay(whole.lines).votes] * 2
+    assert kept.accuracies == whole.accuracies
+    assert any("scores" in line for line in whole.lines)
+    assert not any("scores" in line or "parts" in line for line in kept.lines)
+    assert "system" not in json.loads((kept.journal.folder / "environment.json").read_text())
 
 
 @pytest.mark.parametrize("part", ["ours", "plain", "in sample"])

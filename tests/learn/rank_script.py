@@ -23,7 +23,9 @@ def main(out: str, net: str) -> None:
     order = np.random.default_rng(0).permutation(len(found.target))[:500]
     pool, labels = ArrayPool((found.images[order] * 15).astype(np.uint8)), found.target[order]
     learner = TorchLearner(net, "digits(epochs=12, checkpoints=4)", device="cpu", progress=False)
-    model = learner.fit(Job(pool, np.arange(101), labels[:101], classes=10, needs=needs_of("ncal") | {"labelled_log"}))
+    soft = np.eye(10)[labels[:101]]  # a row an item: each rank must take those of its own items
+    needs = needs_of("ncal") | {"labelled_log"}
+    model = learner.fit(Job(pool, np.arange(101), labels[:101], classes=10, needs=needs, soft=soft))
     evidence = {name: array for name, array in model.evidence().items() if name != "labelled_log"}
     picks = ncalr.query("ncal", 40, ids=model.watched, **evidence)
     log = np.asarray(model.evidence()["checkpoint_predictions"])

@@ -12,6 +12,7 @@ from ncalr.loop.answers import Doubts
 from ncalr.loop.labels import doubted
 from ncalr.loop.state import State
 from ncalr.loop.voice import FEW, Voice, voice_of, votes_of
+from ncalr.votes import bayes, gains
 
 LOG = np.log(np.array([[[0.6, 0.4]], [[0.8, 0.2]], [[0.01, 0.99]]]))
 
@@ -85,3 +86,17 @@ def test_second_opinions_are_about_what_is_doubted_most():
     state.settled.add(3)
     assert 3 not in doubted(Doubts(new=0, again=1), 9, [10], state, voice, [0, 1])
     assert doubted(Doubts(most=2), 1, [], State(), Voice({}, {}, 2), [0, 1]) == []
+
+
+def test_by_bayes_answers_go_where_they_gain_most():
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.01, 0.99, 100)
+    ids = list(range(100))
+    state = State()
+    state.take({"ids": ids, "labels": (rng.random(100) > sure).astype(int).tolist(), "by": "a"})
+    voice = Voice(dict(zip(ids, np.stack([sure, 1 - sure], 1), strict=True)), {100: np.array([0.999, 0.001])}, 2)
+    votes = votes_of(state, ids, 2)
+    most = np.argsort(-gains(votes, bayes(votes, voice.of(ids))))[:5]
+    found = doubted(Doubts(new=0, again=0.5, method="bayes"), 10, [100], state, voice, [0, 1])
+    assert len(found) >= 5
+    assert set(found[:5]) == set(most.tolist())
