@@ -75,6 +75,7 @@ class RayEngine:
             for name, value in self._before.items():
                 os.environ.pop(name, None)
                 os.environ.update({} if value is None else {name: value})
+            _forget_token(self.ray)
 
     def _get(self, result: Any) -> Any:
         try:
@@ -113,10 +114,12 @@ def start(ray: Any, address: str | None, workers: int | None) -> None:
     """Join a cluster, or start one that only this machine reaches."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # tasks without GPUs may still look for them
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would keep one in the home directory
+    _forget_token(ray)
     if address is not None:
         ray.init(address=address, **quiet)
         return
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would keep one in the home directory
     ray.init(
         address="local",
         num_cpus=workers or cores(),
@@ -125,6 +128,13 @@ def start(ray: Any, address: str | None, workers: int | None) -> None:
         object_store_memory=256 << 20,
         **quiet,
     )
+
+
+def _forget_token(ray: Any) -> None:
+    """Ray reads its token once a process; whoever starts or joins a second cluster there has another one."""
+    loader = getattr(ray._raylet, "AuthenticationTokenLoader", None)
+    if loader is not None:
+        loader.instance().reset_cache()
 
 
 class _Place:
