@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from beyond import PARTS, table  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from study import plan  # noqa: E402
+from study import ABLATIONS, VARIANTS, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
+from ncalr.lab.evaluations import TITLES  # noqa: E402
 from ncalr.lab.report import curves_of, named_runs, result_rows  # noqa: E402
 from ncalr.lab.runner import Run, read_runs  # noqa: E402
-from ncalr.lab.statistics import summary  # noqa: E402
+from ncalr.lab.statistics import estimate, summary  # noqa: E402
+from ncalr.learn.learner import needs_of  # noqa: E402
 from ncalr.learn.recipes import recipe  # noqa: E402
 
 STUDY, NOISE, PAGES = ROOT / "results" / "study", ROOT / "results" / "noise", ROOT / "docs" / "results"
@@ -41,6 +45,10 @@ class Page:
     title: str
     experiments: tuple[str, ...]
     paper: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """The paper's accuracies at the last budget, where it gives any."""
+    beyond: tuple[str, ...] = ()
+    """Parts of the page about the evaluations of its runs."""
 
 
 PAGES_OF = (
@@ -63,19 +71,54 @@ PAGES_OF = (
         ("mini_imagenet",),
         "ImageNet-100 at 40 %: NCAL 72.11, Random 69.51, CDAL 69.09, Coreset 68.65; 79.16 with all labels. Other classes and "
         "larger images than here: only the order of the strategies can be compared.",
+        {"random": 69.51, "coreset": 68.65, "cdal": 69.09, "ncal": 72.11},
+        ("ood", "probe", "separation"),
+    ),
+    Page(
+        "discovery",
+        "mini-ImageNet, 60 known classes",
+        ("mini_imagenet-known",),
+        "A table headed 60-40, without data, budget or protocol: what can be reconstructed of it stands in `docs/evaluations.md`.",
+        beyond=("discovery",),
+    ),
+    Page(
+        "mini_imagenet_tail",
+        "mini-ImageNet with a long tail, 2,000 to 8,000 labels",
+        ("mini_imagenet-tail",),
+        "ImageNet-100 with exponential counts (beta = 0.05, 41,454 images), at 16,000 labels: NCAL 45.15, Random 42.30, Coreset 42.06, CDAL 41.94.",
+        {"random": 42.30, "coreset": 42.06, "cdal": 41.94, "ncal": 45.15},
+        ("tail",),
+    ),
+    Page(
+        "cifar100_tail",
+        "CIFAR-100 with a long tail, 2,000 to 8,000 labels",
+        ("cifar100-tail",),
+        "Not in the paper; the same counts as for mini-ImageNet.",
+        beyond=("tail",),
     ),
 )
 
 
-def runs_of(page: Page) -> list[Run]:
-    """The finished runs of a page's experiments."""
-    found = [run for name in page.experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
+def finished(experiments: Iterable[str]) -> list[Run]:
+    """The finished runs of some experiments."""
+    found = [run for name in experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
     return [run for run in found if run.lines and run.lines[-1].get("stop")]
+
+
+def spent(experiments: Iterable[str]) -> str:
+    """What the trainings of some experiments took, from the slices."""
+    slices = [one for one in _slices() if one["experiment"] in set(experiments)]
+    seconds, trainings = sum(one["seconds"] for one in slices), sum(one["trainings"] for one in slices)
+    rounds = len(plan()[next(iter(experiments))].budgets)
+    return (
+        f"{trainings} trainings in {seconds / 60:.1f} minutes of one H200, scoring included: {rounds * seconds / max(trainings, 1):.0f} s for the {rounds} rounds of "
+        "a run, several runs side by side."
+    )
 
 
 def write_page(page: Page) -> str:
     """A page, its figures, and its line in the summary."""
-    runs = runs_of(page)
+    runs = finished(page.experiments)
     head = f"# {page.title}\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     head += f"**The paper.** {page.paper}\n\n"
     if not runs:
@@ -90,24 +133,30 @@ def write_page(page: Page) -> str:
         head
         + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
-    text += _table(*_columns(found, runs, seeds)) + "\n"
+    text += table(*_columns(page, found, runs, seeds)) + "\n"
+    text += f"\n{spent(page.experiments)}\n"
     text += f"\n![Learning curves](./{page.name}_curves.svg)\n"
     if few > 1 and found.get("to_random"):
         (PAGES / f"{page.name}_differences.svg").write_text(plots.differences(found))
         text += f"\n![Difference to random, paired by seed](./{page.name}_differences.svg)\n"
     budgets = [int(b) for b in found["budgets"]]
     rows = [[name, *_budget_cells(found, name)] for name in found["strategies"]]
-    text += "\nMean accuracy at every budget:\n\n" + _table(["strategy", *(f"{b:,}" for b in budgets)], rows)
+    text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
     verdict = _verdict(found, few)
     text += f"\n\n**Verdict.** {verdict}\n"
+    parts = [PARTS[name](runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
+    text += "".join(f"\n{part}\n" for part in parts)
     (PAGES / f"{page.name}.md").write_text(text)
     return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {verdict} |"
 
 
-def _columns(found: dict[str, Any], runs: list[Run], seeds: dict[str, int]) -> tuple[list[str], list[list[str]]]:
+def _columns(
+    page: Page, found: dict[str, Any], runs: list[Run], seeds: dict[str, int]
+) -> tuple[list[str], list[list[str]]]:
     head, rows = result_rows(found)
     best = found.get("to_best_rival") or {}
-    head = [*head, "against the best rival", "seeds", "s of scoring a round"]
+    theirs = ["the paper"] if page.figures else []
+    head = [*head, "against the best rival", *theirs, "seeds", "passes over the pool a round", "s of scoring a round"]
     for row in rows:
         name = row[0]
         against = best.get(name)
@@ -121,8 +170,22 @@ def _columns(found: dict[str, Any], runs: list[Run], seeds: dict[str, int]) -> t
             for line in run.lines
             if line.get("seconds")
         ]
-        row += [gap, str(seeds[name]), f"{np.median(scoring):.2f}"]
+        figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
+        row += [gap, *figure, str(seeds[name]), _passes(page, name, runs), f"{np.median(scoring):.2f}"]
     return head, rows
+
+
+def _passes(page: Page, strategy: str, runs: list[Run]) -> str:
+    """How often a round reads the pool: once for features or logits, and once an epoch of the checkpoint window."""
+    needs = needs_of(strategy)
+    if not needs:
+        return "0"
+    once = int(bool(needs - {"checkpoint_predictions"}))
+    if "checkpoint_predictions" not in needs:
+        return str(once)
+    epochs = recipe(_recipe(page)).epochs
+    began = [line["began"] for run in runs if run.strategy == strategy for line in run.lines if line.get("began")]
+    return str(once + epochs - int(np.median(began)))
 
 
 def _budget_cells(found: dict[str, Any], name: str) -> list[str]:
@@ -155,16 +218,50 @@ def _recipe(page: Page) -> str:
     return str(plan()[page.experiments[0]].recipe)
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
 ORACLES = {
     "people": "the three annotators of each image; the n-th question about it goes to the n-th of them (17 to 18 % of the answers are wrong)",
     "worst": "the worst label of each image, 40.2 % of them wrong, one answer an item",
 }
 TOLD = {"plain": "cross-entropy", "elr": "early-learning regularisation"}
+
+
+def write_ablations() -> str:
+    """What becomes of ncal on CIFAR-10 when one thing is changed, and its line in the summary."""
+    reference = {run.seed: dict(run.accuracies) for run in finished(["cifar10"]) if run.strategy == "ncal"}
+    names = ["cifar10-variants", *(name for name in plan() if name.removeprefix("cifar10-") in ABLATIONS)]
+    rows = []
+    for name in names:
+        runs = finished([name])
+        for strategy in dict.fromkeys(run.strategy for run in runs):
+            mine = [run for run in runs if run.strategy == strategy and run.seed in reference]
+            pairs = [(dict(run.accuracies), reference[run.seed]) for run in mine]
+            shared = sorted(set.intersection(*(set(one) & set(other) for one, other in pairs))) if pairs else []
+            if not shared:
+                continue
+            at = shared[-1]
+            gain = estimate(np.array([one[at] - other[at] for one, other in pairs]))
+            change = strategy if name == "cifar10-variants" else _change(name)
+            low, high = (f"{100 * float(side):+.1f}" if np.isfinite(side) else "" for side in (gain.low, gain.high))
+            cells = [f"{100 * np.mean([pair[which][at] for pair in pairs]):.1f}" for which in (0, 1)]
+            interval = f" ({low} to {high})" if low else ""
+            rows.append([change, f"{at:,}", *cells, f"{100 * float(gain.mean):+.1f}{interval}", str(len(mine))])
+    text = (
+        "# Ablations of ncal on CIFAR-10\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
+    )
+    text += (
+        f"The reference is `ncal` with `{plan()['cifar10'].recipe}`, 1,000 labels a round. Differences are paired by seed, at the largest number of labels that "
+        "both have; 95 % intervals over the seeds.\n\n"
+    )
+    head = ["changed", "labels", "accuracy", "reference", "difference", "seeds"]
+    text += table(head, rows) if rows else "No run has finished yet; see `results/PLAN.md`."
+    (PAGES / "ablations.md").write_text(text + "\n")
+    done = f"{len(rows)} of {len(VARIANTS) + len(ABLATIONS)} changes are measured."
+    return f"| [Ablations of ncal on CIFAR-10](ablations.md) | | | {done} |"
+
+
+def _change(name: str) -> str:
+    changed, usual = plan()[name], plan()["cifar10"]
+    return f"`{changed.recipe}`" if changed.recipe != usual.recipe else f"{changed.step:,} labels a round"
 
 
 def write_noise() -> str:
@@ -190,7 +287,7 @@ def write_noise() -> str:
             ends = {name: int(np.isfinite(rows[:, -1]).sum()) for name, rows in curves.accuracies.items()}
             rows = [[name, *_budget_cells(found, name), str(ends[name])] for name in found["strategies"]]
             head = ["asked", *(f"{int(b):,}" for b in found["budgets"]), "seeds to the end"]
-            text += ["", f"## Oracle: {about}; trained with {loss}", "", _table(head, rows)]
+            text += ["", f"## Oracle: {about}; trained with {loss}", "", table(head, rows)]
             text += ["", f"![Accuracy by answers](./noise_{kind}_{training}.svg)"]
     if (NOISE / "audit.jsonl").exists():
         text += [
@@ -238,11 +335,11 @@ def write_plan() -> None:
         lines.append("| " + " | ".join([*cells, str(wanted * len(budgets) - done), f"{minutes:.0f}"]) + " |")
     lines += [
         "",
-        f"About {total:.0f} minutes in all. Not in the table: OOD, probe, discovery and separation on the models of mini-ImageNet (`ncalr evaluate`, some 10",
-        "minutes), and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
+        f"About {total:.0f} minutes in all. Not in the table: OOD, probe, discovery, separation and tail on the models of the slice that trained them",
+        "(`study.py evaluate`, some 10 minutes), and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
         "",
-        "A slice: `python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9`, beginning from a copy of `results/study`; then `study.py keep --out DIR` and",
-        "`make results`.",
+        "A slice: `python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9`, beginning from a copy of `results/study`, and `study.py evaluate --data ROOT",
+        "--out DIR` while its models are there; then `study.py keep --out DIR` and `make results`.",
         "",
     ]
     (ROOT / "results" / "PLAN.md").write_text("\n".join(lines))
@@ -250,17 +347,21 @@ def write_plan() -> None:
 
 def write_speed() -> str:
     """GPU time of what was measured, from the slices."""
-    lines = (STUDY / "slices.jsonl").read_text().splitlines() if (STUDY / "slices.jsonl").exists() else []
-    slices = [json.loads(line) for line in lines]
+    slices = _slices()
     seconds = sum(one["seconds"] for one in slices)
     trainings = sum(one["trainings"] for one in slices)
     return f"{trainings} trainings in {seconds / 60:.1f} GPU minutes so far ({len(slices)} slices on one H200)."
 
 
+def _slices() -> list[dict[str, Any]]:
+    path = STUDY / "slices.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def main() -> None:
     """Write everything."""
     PAGES.mkdir(parents=True, exist_ok=True)
-    rows = [*(write_page(page) for page in PAGES_OF), write_noise()]
+    rows = [*(write_page(page) for page in PAGES_OF), write_ablations(), write_noise()]
     text = [
         "# Results",
         "",

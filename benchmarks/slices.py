@@ -85,8 +85,10 @@ def status(out: Path, plan: Group) -> None:
 
 
 def keep(out: Path, target: Path) -> None:
-    """Copy every JSON file below `out`, compactly: no scores of single picks, no name of a machine's kernel."""
+    """Copy every JSON file below `out`, without models, scores of single picks and the name of a machine's kernel."""
     for source in sorted(out.rglob("*.json*")):
+        if "models" in source.relative_to(out).parts:
+            continue
         place = target / source.relative_to(out)
         place.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text()

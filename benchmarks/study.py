@@ -1,28 +1,34 @@
 """The study: the paper's experiments on real data, in slices of GPU time, each going on where the last one stopped.
 
     python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9     as many trainings as fit, in the plan's order
+    python3 benchmarks/study.py evaluate --data ROOT --out DIR            OOD, probes and more, on the models in DIR
     python3 benchmarks/study.py status --out DIR                          what is done, what is missing
     python3 benchmarks/study.py keep   --out DIR                          its journals into results/study, compactly
 
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
-No report is written here: `ncalr report DIR/EXPERIMENT` does that from the journals, without a GPU.
+Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
+again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-from slices import keep, status, train  # noqa: E402
+from slices import keep, status, train, trainings  # noqa: E402
 
+from ncalr.lab.evaluations import read_evaluations  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
+from ncalr.lab.runner import read_runs  # noqa: E402
 
 MAIN = ("random", "margin", "badge", "coreset", "cdal", "ncal")
 REST = ("entropy", "sisome", "label_dispersion", "cmap", "ff")
@@ -36,6 +42,7 @@ VARIANTS = (
 
 
 TAIL = (*MAIN, "ncal(counts=neutral)")
+KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
 ABLATIONS = {  # of ncal on CIFAR-10: a recipe, and labels at the start, by round and at the end
     "window-5": ("strong(epochs=120, checkpoints=5)", 1_000, 1_000, 10_000),
@@ -49,15 +56,47 @@ ABLATIONS = {  # of ncal on CIFAR-10: a recipe, and labels at the start, by roun
 }
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """What is asked of the models of an experiment: tasks of every round, and tasks of the last one."""
+
+    last: tuple[str, ...] = ()
+    every: tuple[str, ...] = ()
+    wishes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def keep(self) -> str:
+        """The models that this needs."""
+        return "all" if self.every else "last"
+
+
+EVALUATED = {
+    "mini_imagenet": Evaluated(
+        ("probe", "separation", "calibration"),
+        ("ood",),
+        {
+            "ood": ("near:tiny_imagenet_ood", "far:dtd10", "far:svhn10k(size=64)"),
+            "probes": ("cifar100(size=64)", "flowers102", "cub200", "oxford_pets"),
+        },
+    ),
+    "mini_imagenet-known": Evaluated(("discovery",), wishes={"inits": 20}),
+    "cifar100-tail": Evaluated(("tail",)),
+    "mini_imagenet-tail": Evaluated(("tail",)),
+}
+
+
 def plan() -> dict[str, Experiment]:
     """Every experiment, in the order in which they are wanted."""
     ten, hundred, mini = (PROTOCOLS[name] for name in ("cifar10", "cifar100", "mini_imagenet"))
-    return {
+    everything = {
         "cifar10": ten.experiment(MAIN, 3, RECIPE),
         "cifar10-rest": ten.experiment(REST, 3, RECIPE),
         "cifar10-variants": ten.experiment(VARIANTS, 3, RECIPE),
         "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
         "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3, RECIPE),
+        "mini_imagenet-known": Experiment(
+            "mini_imagenet(known=60, share=0.5)", KNOWN, 3, 1_500, 1_500, 6_000, mini.network, RECIPE
+        ),
         "cifar100-tail": Experiment("cifar100(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, hundred.network, RECIPE),
         "mini_imagenet-tail": Experiment(
             "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, RECIPE
@@ -69,21 +108,55 @@ def plan() -> dict[str, Experiment]:
         "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
         "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, RECIPE), first_seed=3),
     }
+    return {
+        name: replace(one, keep=EVALUATED[name].keep) if name in EVALUATED else one for name, one in everything.items()
+    }
+
+
+def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
+    """The evaluations that are wanted and not there yet."""
+    from ncalr.evaluate.driver import evaluate
+    from ncalr.evaluate.tasks import Wishes
+
+    for name, asked in EVALUATED.items():
+        if (only and name not in only) or not trainings(out, [name]):
+            continue
+        began = time.perf_counter()
+        before = _evaluations(out / name)
+        for tasks, rounds in ((asked.every, "all"), (asked.last, "last")):
+            if tasks:
+                wishes = Wishes(**asked.wishes, root=data)
+                evaluate(out / name, tasks, rounds=rounds, wishes=wishes, missing=missing, say=_say)
+        print(
+            f"{name}: {_evaluations(out / name) - before} evaluations in {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
+
+
+def _evaluations(folder: Path) -> int:
+    return sum(len(read_evaluations(run)) for run in read_runs(folder))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "status", "keep"])
+    parser.add_argument("what", choices=["run", "evaluate", "status", "keep"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "study")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--together", type=int, default=6)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     arguments = parser.parse_args()
     if arguments.what == "run":
         wanted = {name: {name: one} for name, one in plan().items() if not arguments.only or name in arguments.only}
         train(wanted, arguments.data, arguments.out, arguments.minutes, arguments.together)
+    elif arguments.what == "evaluate":
+        evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:

@@ -13,7 +13,7 @@ from ncalr.cli.app import app
 from ncalr.data import load
 from ncalr.errors import BadInput, UnknownName
 from ncalr.evaluate.driver import evaluate
-from ncalr.evaluate.strangers import resized, strangers
+from ncalr.evaluate.strangers import examples, resized, strangers
 from ncalr.evaluate.subjects import subjects
 from ncalr.evaluate.tasks import TASKS, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, evaluation_tables, read_evaluations
@@ -69,7 +69,7 @@ def test_a_model_that_was_not_kept_is_trained_again_and_is_the_same(folder, unke
     dataset = load(EXPERIMENT.dataset)
     with pytest.raises(BadInput, match=r"4 of 4 models were not kept; run with --keep last"):
         list(subjects(EXPERIMENT, read_runs(unkept), dataset, learner()))
-    again = next(subjects(EXPERIMENT, read_runs(unkept), dataset, learner(), retrain=True))
+    again = next(subjects(EXPERIMENT, read_runs(unkept), dataset, learner(), missing="retrain"))
     kept = next(subjects(EXPERIMENT, read_runs(folder), dataset, learner()))
     assert again.notes == ()
     assert again.tested.features == pytest.approx(kept.tested.features, abs=1e-5)
@@ -78,7 +78,7 @@ def test_a_model_that_was_not_kept_is_trained_again_and_is_the_same(folder, unke
 def test_a_model_that_comes_out_otherwise_is_said_to(unkept):
     run = read_runs(unkept)[0]
     run.lines[-1]["accuracy"] = 0.123
-    subject = next(subjects(EXPERIMENT, [run], load(EXPERIMENT.dataset), learner(), retrain=True))
+    subject = next(subjects(EXPERIMENT, [run], load(EXPERIMENT.dataset), learner(), missing="retrain"))
     assert "the journal has 12.30 %" in subject.notes[0]
 
 
@@ -131,11 +131,44 @@ def test_a_torn_line_is_computed_again(folder):
 
 
 def test_other_rounds_and_other_wishes_are_lines_of_their_own(unkept):
-    lines = evaluate(unkept, ["separation"], rounds="all", retrain=True, device="cpu")
+    lines = evaluate(unkept, ["separation"], rounds="all", missing="retrain", device="cpu")
     assert [line["labelled"] for line in lines] == [30, 50] * 4
     assert len(lines[0]["histogram"]["quantiles"]) == 21
-    more = evaluate(unkept, ["separation"], wishes=Wishes(seed=1), retrain=True, device="cpu")
+    more = evaluate(unkept, ["separation"], wishes=Wishes(seed=1), missing="retrain", device="cpu")
     assert len(more) == 12
+
+
+def test_models_that_were_not_kept_can_be_left_out(folder, tmp_path):
+    import shutil
+
+    out = tmp_path / "experiment"
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(EVALUATIONS))
+    for run in read_runs(out)[1:]:
+        shutil.rmtree(run.journal.folder / "models" / "round-02")
+    lines = evaluate(out, ["collapse"], missing="skip", device="cpu")
+    assert [line["labelled"] for line in lines] == [50]
+    both = evaluate(out, ["collapse"], rounds="all", missing="skip", device="cpu")
+    assert sorted(line["labelled"] for line in both) == [30] * 4 + [50]
+    with pytest.raises(UnknownName, match="missing models"):
+        evaluate(out, ["collapse"], missing="ignore", device="cpu")
+
+
+def test_only_what_is_left_is_trained_again(unkept, monkeypatch):
+    evaluate(unkept, ["calibration"], missing="retrain", device="cpu")
+    trained = []
+    fit_all = TorchLearner.fit_all
+    monkeypatch.setattr(TorchLearner, "fit_all", lambda self, jobs: trained.extend(jobs) or fit_all(self, jobs))
+    evaluate(unkept, ["calibration"], rounds="all", missing="retrain", device="cpu")
+    assert [job.round for job in trained] == [1] * 4
+
+
+def test_a_dataset_is_read_for_the_first_model_alone(folder, monkeypatch):
+    from ncalr.evaluate import tasks
+
+    read = []
+    monkeypatch.setattr(tasks, "strangers", lambda *of: read.append(of[0]) or strangers(*of))
+    evaluate(folder, ["ood"], wishes=Wishes(ood=("novel",), scores=("energy",), seed=3), device="cpu")
+    assert read == ["novel"]
 
 
 def test_from_the_command_line(folder):
@@ -197,6 +230,31 @@ def test_strangers_from_arrays_and_folders(tmp_path):
     assert len(strangers("digits", digits).pool) == len(digits.test)
 
 
+def test_examples_by_name_below_the_root_as_arrays_or_class_folders(tmp_path):
+    from PIL import Image
+
+    digits, colours = load("digits"), np.random.default_rng(0).integers(0, 255, (6, 16, 16, 1), dtype=np.uint8)
+    (tmp_path / "flowers").mkdir()
+    for split in ("train", "test"):
+        np.save(tmp_path / "flowers" / f"{split}_images.npy", colours)
+        np.save(tmp_path / "flowers" / f"{split}_labels.npy", np.arange(6) % 2)
+    with pytest.raises(BadInput, match=r"shape \(16, 16, 1\).*write flowers\(size=8\)"):
+        examples("flowers", digits, tmp_path)
+    found = examples("flowers(size=8)", digits, tmp_path)
+    assert found.pool.shape == found.test.shape == (8, 8, 1)
+    assert np.array_equal(found.test.read(slice(None)), resized(colours, 8))
+    for at, image in enumerate(colours):
+        place = tmp_path / "birds" / f"class{at % 2}" / f"{at}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[:, :, 0]).save(place)
+    birds = examples("birds(size=8, channels=1, test_share=0.5)", digits, tmp_path)
+    assert birds.classes == ["class0", "class1"]
+    assert birds.pool.shape == (8, 8, 1)
+    assert examples("digits(size=8)", digits).pool.shape == (8, 8, 1)
+    np.save(tmp_path / "birds" / "all_images.npy", colours[:, :8, :8])
+    assert len(strangers("birds", digits, tmp_path).pool) == 6
+
+
 def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
     np.save(tmp_path / "test_images.npy", np.zeros((4, 8, 8, 1), np.uint8))
     np.save(tmp_path / "test_labels.npy", np.array([0, 0, 1, 1]))
@@ -205,6 +263,7 @@ def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
     found = TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
     assert any("removed 2 of 4 items" in note for note in found.notes)
     (tmp_path / "classes.json").write_text('["3", "4"]')
+    subject.shelf.clear()
     with pytest.raises(BadInput, match=r"every class of .* is trained on"):
         TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
 

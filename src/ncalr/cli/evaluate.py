@@ -26,7 +26,9 @@ def run(
     network: Annotated[str, typer.Option(help="The other network of the transfer.")] = "",
     variant: Annotated[str, typer.Option(help="Of the discovery: A (what was asked for) or B (the whole pool).")] = "B",
     inits: Annotated[int, typer.Option(help="Initialisations of the discovery's k-means.")] = 10,
-    retrain: Annotated[bool, typer.Option("--retrain", help="Train models again that were not kept.")] = False,
+    missing: Annotated[
+        str, typer.Option(help="Models that were not kept: error, retrain (from the journals) or skip.")
+    ] = "error",
     root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON, for programs.")] = False,
@@ -44,6 +46,6 @@ def run(
 
     wishes = Wishes(several(ood), several(scores), several(probe), network, inits, variant, root=root)
     say = None if as_json else print
-    lines = evaluate(folder, several(tasks), rounds=rounds, wishes=wishes, retrain=retrain, device=device, say=say)
+    lines = evaluate(folder, several(tasks), rounds=rounds, wishes=wishes, missing=missing, device=device, say=say)
     page = report_again(folder, root)
     print(json.dumps(lines, indent=1) if as_json else f"report: {page}")

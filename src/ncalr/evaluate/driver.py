@@ -27,7 +27,7 @@ def evaluate(
     *,
     rounds: str = "last",
     wishes: Wishes | None = None,
-    retrain: bool = False,
+    missing: str = "error",
     device: Any = None,
     learner: Any = None,
     say: Callable[[str], Any] | None = None,
@@ -41,26 +41,22 @@ def evaluate(
         raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
     experiment = read_experiment(folder)
     dataset = load(experiment.dataset, wishes.root)
-    runs = [run for run in read_runs(folder) if _wanting(run, tasks, rounds, wishes)]
     if learner is None:
         from ncalr.learn import TorchLearner
 
         learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
-    for subject in subjects(experiment, runs, dataset, learner, rounds=rounds, retrain=retrain) if runs else ():
-        for task in tasks:
-            if _found(subject.run, subject.round, task, wishes):
-                continue
+
+    def left(run: Run, number: int) -> list[str]:
+        return [task for task in tasks if not _found(run, number, task, wishes)]
+
+    runs = read_runs(folder)
+    for subject in subjects(experiment, runs, dataset, learner, rounds=rounds, missing=missing, wanted=left):
+        for task in left(subject.run, subject.round):
             line = _line(subject, task, wishes, TASKS[task](subject, wishes))
             _append(subject.run, line)
             if say is not None:
                 say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
     return [line for run in read_runs(folder) for line in read_evaluations(run)]
-
-
-def _wanting(run: Run, tasks: Sequence[str], rounds: str, wishes: Wishes) -> bool:
-    numbers = [number for number, line in enumerate(run.lines) if "accuracy" in line]
-    wanted = numbers[-1:] if rounds == "last" else numbers
-    return not wanted or any(not _found(run, number, task, wishes) for number in wanted for task in tasks)
 
 
 def _found(run: Run, number: int, task: str, wishes: Wishes) -> bool:

@@ -1,27 +1,28 @@
-"""Items from elsewhere, as a pool of the shape a model takes: for OOD sets and probes.
+"""Items from elsewhere, in the shape a model takes: sets of strangers (OOD), and datasets to probe features on.
 
-    novel                  the classes that a dataset like `digits(known=8)` holds out
-    svhn10k(size=32)       ROOT/svhn10k with {test,val,train}_images.npy, or any dataset that ncalr knows
-    folder:PATH(size=32)   class folders
-    images.npy             an array of images, uint8
+    svhn10k(size=32)       ROOT/svhn10k with {test,val,all,train}_images.npy or class folders, or a dataset ncalr knows
+    folder:PATH(size=32)   class folders, or arrays
+    images.npy             strangers: an array of images, uint8
+    novel                  strangers: the classes that a dataset like `digits(known=8)` holds out
 
 Images of another size are an error unless `size=` says what to make of them: they are then resized (Pillow, by area).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ncalr.acquire.spec import parse
-from ncalr.data.dataset import Dataset, data_root, load
+from ncalr.data.dataset import DATASETS, Dataset, data_root, load
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.errors import BadInput, MissingExtra
 
 NOVEL = "novel"
-SPLITS = ("test", "val", "train")
+SPLITS = ("test", "val", "all", "train")
 
 
 class Strangers(NamedTuple):
@@ -35,14 +36,19 @@ class Strangers(NamedTuple):
 def strangers(name: str, dataset: Dataset, root: Path | str | None = None) -> Strangers:
     """The items called `name`, in the shape of the dataset's."""
     found, size = _find(name, dataset, root)
-    if size is not None and tuple(found.pool.shape[:2]) != (size, size):
-        found = found._replace(pool=ArrayPool(resized(found.pool.read(slice(None)), size)))
-    if tuple(found.pool.shape) != tuple(dataset.pool.shape):
-        raise BadInput(
-            f"{name!r} has items of shape {tuple(found.pool.shape)}, the model takes {tuple(dataset.pool.shape)}; "
-            f"write {name.partition('(')[0]}(size={dataset.pool.shape[0]}) to have images resized"
-        )
-    return found
+    return found._replace(pool=_fitted(found.pool, name, size, dataset))
+
+
+def examples(name: str, dataset: Dataset, root: Path | str | None = None) -> Dataset:
+    """The dataset called `name`, its images in the shape of the other's."""
+    plain, size = _sized(name)
+    folder = data_root(root) / plain
+    if ":" not in plain and plain not in DATASETS and folder.is_dir():
+        found = load(f"folder:{folder}{name[len(plain) :]}")
+    else:
+        fixed = size is not None and plain in DATASETS and "size" not in DATASETS[plain].options
+        found = load(plain if fixed else name, root)
+    return replace(found, pool=_fitted(found.pool, name, size, dataset), test=_fitted(found.test, name, size, dataset))
 
 
 def resized(images: Any, size: int) -> Any:
@@ -63,6 +69,17 @@ def resized(images: Any, size: int) -> Any:
     return made
 
 
+def _fitted(pool: Pool, name: str, size: int | None, dataset: Dataset) -> Pool:
+    if size is not None and tuple(pool.shape[:2]) != (size, size):
+        pool = ArrayPool(resized(pool.read(slice(None)), size))
+    if tuple(pool.shape) != tuple(dataset.pool.shape):
+        raise BadInput(
+            f"{name!r} has items of shape {tuple(pool.shape)}, the model takes {tuple(dataset.pool.shape)}; "
+            f"write {name.partition('(')[0]}(size={dataset.pool.shape[0]}) to have images resized"
+        )
+    return pool
+
+
 def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strangers, int | None]:
     if name == NOVEL:
         return _novel(dataset), None
@@ -76,7 +93,7 @@ def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strange
     for split in SPLITS:
         if (folder / f"{split}_images.npy").exists():
             return _arrays(folder, split), size
-    found = load(name, root)
+    found = examples(name, dataset, root)
     return Strangers(found.test, found.test_labels, found.classes), None
 
 
@@ -90,13 +107,9 @@ def _novel(dataset: Dataset) -> Strangers:
 
 def _sized(name: str) -> tuple[str, int | None]:
     """The name without its brackets, and the size in them."""
-    plain, bracket, _ = name.partition("(")
-    if not bracket:
-        return name, None
-    options = parse("options" + name[len(plain) :]).options
-    if set(options) - {"size"}:
-        return name, None
-    return plain, int(options["size"])
+    plain, bracket, inside = name.rpartition("(") if name.endswith(")") else (name, "", "")
+    size = parse(f"options{bracket}{inside}").options.get("size")
+    return plain, None if size is None else int(size)
 
 
 def _arrays(folder: Path, split: str) -> Strangers:

@@ -6,8 +6,8 @@ reproducible from (seed, round) and the labels of that round, so a model that wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ncalr.data.dataset import Dataset
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, unknown
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.learn.learner import Job, Learner
@@ -24,6 +24,8 @@ from ncalr.loop.run import model_folder
 from ncalr.loop.state import replay
 
 TOGETHER = 6  # models trained again side by side, and held at a time
+MISSING = ("error", "retrain", "skip")
+"""What to do about models that were not kept."""
 
 
 class Seen(NamedTuple):
@@ -47,6 +49,8 @@ class Subject:
     ids: Any  # of the labelled items, in the order in which they were labelled
     labels: npt.NDArray[np.int64]  # as they were given: wrong ones are wrong here too
     notes: tuple[str, ...] = ()
+    shelf: dict[Any, Any] = field(default_factory=dict)
+    """Datasets that were read for one model, for the next one."""
 
     @property
     def accuracy(self) -> float:
@@ -69,6 +73,12 @@ class Subject:
         found: tuple[Any, Any] | None = self.model.head(self.dataset.test)
         return found
 
+    def once(self, read: Callable[..., Any], name: str, root: Any) -> Any:
+        """What `read(name, dataset, root)` gives, read for the first model alone."""
+        if (read, name) not in self.shelf:
+            self.shelf[read, name] = read(name, self.dataset, root)
+        return self.shelf[read, name]
+
     def outputs(self, pool: Pool, ids: Any = None) -> tuple[Any, Any]:
         """Features and logits of items; an error for a model that has no features."""
         if not hasattr(self.model, "outputs"):
@@ -84,27 +94,36 @@ def subjects(
     learner: Learner,
     *,
     rounds: str = "last",
-    retrain: bool = False,
+    missing: str = "error",
+    wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
 ) -> Iterator[Subject]:
-    """The models of these runs, run by run: of their last rounds, or of all.
+    """The models of these runs, run by run: of their last rounds, or of all; of those that are `wanted`.
 
-    Kept models are loaded. Others are trained again if `retrain` says so, several at a time, and are an error if not.
+    Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
+    ("skip").
     """
+    if missing not in MISSING:
+        raise unknown("way with missing models", missing, MISSING)
     if rounds not in ("last", "all"):
         raise BadInput(f"rounds must be 'last' or 'all', got {rounds!r}")
-    wanted = [(run, number) for run in runs for number in _trained(run, rounds)]
-    if not wanted:
+    every = [(run, number) for run in runs for number in _trained(run, rounds)]
+    if not every:
         raise BadInput("no run has finished a training yet: nothing to evaluate")
-    missing = [place for place, (run, number) in enumerate(wanted) if not _kept(run, number)]
-    if missing and not retrain:
-        raise BadInput(_not_kept([wanted[place] for place in missing], len(wanted)))
-    for start in range(0, len(wanted), TOGETHER):
-        places = range(start, min(start + TOGETHER, len(wanted)))
-        again = [place for place in places if place in missing]
-        models = learner.fit_all([_job(*wanted[place], dataset) for place in again]) if again else []
+    found = [(run, number) for run, number in every if wanted(run, number)]
+    unkept = [(run, number) for run, number in found if not _kept(run, number)]
+    if unkept and missing == "error":
+        raise BadInput(_not_kept(unkept, len(found)))
+    if missing == "skip":
+        found = [(run, number) for run, number in found if _kept(run, number)]
+    shelf: dict[Any, Any] = {}
+    for start in range(0, len(found), TOGETHER):
+        some = found[start : start + TOGETHER]
+        again = [at for at, (run, number) in enumerate(some) if not _kept(run, number)]
+        models = learner.fit_all([_job(*some[at], dataset) for at in again]) if again else []
         trained = dict(zip(again, models, strict=True))
-        for place in places:
-            yield _subject(*wanted[place], trained.get(place), experiment, dataset, learner)
+        for at, (run, number) in enumerate(some):
+            subject = _subject(run, number, trained.get(at), experiment, dataset, learner)
+            yield replace(subject, shelf=shelf)
 
 
 def _trained(run: Run, rounds: str) -> list[int]:
@@ -119,8 +138,8 @@ def _kept(run: Run, number: int) -> bool:
 def _not_kept(missing: list[tuple[Run, int]], wanted: int) -> str:
     seconds = sum(run.lines[number].get("seconds", {}).get("train", 0.0) for run, number in missing)
     return (
-        f"{len(missing)} of {wanted} models were not kept; run with --keep last (or all), or evaluate with "
-        f"--retrain, which trains them again from the journals (the first time they took {seconds:.0f} s in all)"
+        f"{len(missing)} of {wanted} models were not kept; run with --keep last (or all), or evaluate with --missing "
+        f"retrain, which trains them again from the journals (the first time they took {seconds:.0f} s in all)"
     )
 
 

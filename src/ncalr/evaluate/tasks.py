@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.data.dataset import load
 from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput
-from ncalr.evaluate.strangers import NOVEL, strangers
+from ncalr.evaluate.strangers import NOVEL, examples, strangers
 from ncalr.evaluate.subjects import Subject
 from ncalr.geometry import ClassStatistics, class_distances, cma, measure_collapse, separation_of
 
@@ -113,7 +112,7 @@ def ood(subject: Subject, wishes: Wishes) -> Evaluation:
     notes = []
     for wish in wishes.ood or (NOVEL,):
         group, name = _grouped(wish)
-        found = strangers(name, subject.dataset, wishes.root)
+        found = subject.once(strangers, name, wishes.root)
         ids = None
         if found.labels is not None and found.classes:
             disjoint = without_overlap(found.labels, found.classes, subject.dataset.classes)
@@ -146,7 +145,7 @@ def probe(subject: Subject, wishes: Wishes) -> Evaluation:
     values: dict[str, float] = {}
     notes: list[str] = []
     for name in wishes.probes:
-        found = load(name, wishes.root)
+        found = subject.once(examples, name, wishes.root)
         train, _ = subject.outputs(found.pool)
         test, _ = subject.outputs(found.test)
         result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed)

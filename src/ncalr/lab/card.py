@@ -120,7 +120,7 @@ def card_section(runs: list[Run], classes: int) -> str:
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     missing = "" if any(card["wrong"] for card in made) else (
-        " Wrong labels are not estimated yet: ncalr evaluate DIR --tasks audit --round all --retrain."
+        " Wrong labels are not estimated yet: ncalr evaluate DIR --tasks audit --round all --missing retrain."
     )  # fmt: skip
     return (
         f"<h2>Reliability of {escape(run.strategy)}, seed {run.seed}: {escape(made[-1]['advice'])}</h2>"
