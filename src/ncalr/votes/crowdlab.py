@@ -18,8 +18,9 @@ probabilities must be out-of-sample (`ncalr.votes.model`). Differences from the 
 
 * e_M and its e_0 are taken over the items whose answers decide without the model. Where the model breaks the ties, it
   is sure to agree with the outcome: with two answers an item one that guesses would get half an annotator's weight.
-* An annotator without co-annotators has the mean of the others' e_j. Where no item has a second opinion, the model is
-  the only other reader, and P and e_j are taken against its likeliest class.
+* An annotator without co-annotators has the mean of the others' e_j. Where no item has a second opinion, P and e_j are
+  what `bayes` makes of the answers and the model: agreement with the model alone would count an answer against its own
+  class wherever the model is no better than chance.
 * The last answer of a person about an item is the one that counts.
 
 Accuracy is the share of answers that agree with the consensus; the interval covers that, not agreement with the truth.
@@ -39,6 +40,7 @@ import numpy as np
 
 from ncalr.errors import BadInput
 from ncalr.votes.answers import Floats, Ints, Votes
+from ncalr.votes.bayes import bayes
 from ncalr.votes.consensus import Consensus, conclude, likeliest
 from ncalr.votes.majority import agreement_with
 from ncalr.votes.model import as_probs
@@ -51,7 +53,8 @@ def crowdlab(votes: Votes, probs: Any, *, seed: int = 0) -> Consensus:
     p_model = as_probs(probs, votes)
     votes = votes.latest()
     guess = likeliest(p_model, votes, seed).labels
-    trust, weights, model_weight, note = _weigh(votes, likeliest(votes.shares, votes, seed, p_model).labels, guess)
+    first = likeliest(votes.shares, votes, seed, p_model).labels
+    trust, weights, model_weight, note = _weigh(votes, first, guess, p_model)
     pull = weights[votes.annotator]
     n, c = votes.shares.shape
     named = np.bincount(votes.item * c + votes.label, pull, minlength=n * c).reshape(n, c)
@@ -95,23 +98,23 @@ def doubts(votes: Votes, consensus: Consensus) -> Floats:
     return np.asarray(1 - score, np.float64)
 
 
-def _weigh(votes: Votes, first: Ints, guess: Ints) -> tuple[float, Floats, float, tuple[str, ...]]:
+def _weigh(votes: Votes, first: Ints, guess: Ints, p_model: Floats) -> tuple[float, Floats, float, tuple[str, ...]]:
     """P, the weights of the annotators, that of the model, and what to say about them."""
     several = votes.answers > 1
     note: tuple[str, ...] = ()
+    a = len(votes.annotators)
     if several.any():
         trust = float(votes.shares[several, first[several]].mean())
         agree = votes.counts[votes.item, votes.label] - 1.0
         others = votes.answers[votes.item] - 1.0
+        agreed, met = (np.bincount(votes.annotator, part, minlength=a) for part in (agree, others))
+        error = 1 - np.where(met > 0, agreed / np.maximum(met, 1), agreed.sum() / met.sum())
     else:
         several = votes.answers > 0
-        agree, others = (votes.label == guess[votes.item]).astype(np.float64), np.ones(len(votes))
-        trust = float(agree.mean()) if len(agree) else 1 / votes.classes
+        found, known = bayes(votes, p_model).accuracy, votes.given > 0
+        trust = float(np.average(found[known], weights=votes.given[known])) if known.any() else 1 / votes.classes
+        error = 1 - np.where(known, found, trust)
         note = ("no item has a second opinion: annotators are weighed against the model alone",)
-    a = len(votes.annotators)
-    agreed, met = (np.bincount(votes.annotator, part, minlength=a) for part in (agree, others))
-    typical = agreed.sum() / met.sum() if met.sum() else 1 / votes.classes
-    error = 1 - np.where(met > 0, agreed / np.maximum(met, 1), typical)
     constant = max(_share_of_others(first[several], votes.classes), _TINY)
     decided = several & ((votes.counts == votes.counts.max(axis=1, keepdims=True)).sum(axis=1) == 1)
     against = first[decided if decided.any() else several]
