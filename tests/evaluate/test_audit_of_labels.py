@@ -104,6 +104,35 @@ def test_without_logits_a_suggestion_needs_the_signs_to_agree():
     assert 0 < changed.sum() < len(labels)
 
 
+def test_without_logits_right_labels_are_left_as_they_are():
+    truth = np.arange(60) % 3
+    features = np.eye(3)[truth] + np.random.default_rng(0).normal(0, 0.01, (60, 3))
+    assert audit(features, labels=truth).suggested.tolist() == truth.tolist()
+    assert audit(log=np.stack([features * 5] * 6), labels=truth).suggested.tolist() == truth.tolist()
+
+
+def test_reasons_are_true_and_speak_for_the_suggested_class():
+    features, logits, labels, _ = world(n=400)
+    found = audit(features, logits, labels, log_of(logits, labels), draws=20)
+    for at, reason in enumerate(found.reasons):
+        if found.suggested[at] != labels[at]:
+            assert f"class {found.suggested[at]}" in reason
+        if "is seen more" in reason:
+            assert found.signs["dynamics"][at] > 0
+        if "comes second" in reason:
+            assert found.signs["dynamics"][at] <= 0
+        if reason.startswith("nearest to the mean of its own class"):
+            assert found.signs["geometry"][at] <= -0.1
+
+
+def test_a_log_in_half_precision_is_summed_in_full():
+    rng = np.random.default_rng(0)
+    log = (rng.normal(0, 3, (96, 200, 5)) + 1000).astype(np.float16)
+    labels = rng.integers(0, 5, 200)
+    wide = audit(log=log.astype(np.float64), labels=labels)
+    assert audit(log=log, labels=labels).reasons == wide.reasons
+
+
 def test_all_labels_of_a_class_wrong():
     features, logits, labels, truth = world()
     labels = truth.copy()
@@ -121,6 +150,66 @@ def test_the_share_of_wrong_labels_is_covered_at_the_stated_rate():
         found = noise_share(logits, labels, draws=40, confidence=0.9, seed=seed)
         inside += found.low <= (labels != truth).mean() <= found.high
     assert inside >= 18  # 90 % of 24 is 21.6; fewer than 18 has a chance below 1 %
+
+
+def calibrated(rng, n, classes, skill):
+    """Logits that are right about themselves, and the truth drawn by them."""
+    logits = rng.normal(0, skill, (n, classes))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return logits, (chances.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+def test_a_weak_model_does_not_find_noise_in_clean_labels():
+    for seed in range(4):
+        logits, truth = calibrated(np.random.default_rng(seed), 1000, 10, 1.5)
+        found = noise_share(logits, truth, draws=40, seed=seed)
+        assert found.model == "one_coin"
+        assert found.share < 0.06
+        assert found.low < 0.03  # the card says "check labels" from 0.05 on
+
+
+def test_a_little_noise_among_ten_classes_is_covered():
+    inside = 0
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        logits, truth = calibrated(rng, 600, 10, 3.0)
+        labels = np.where(rng.random(600) < 0.05, rng.integers(0, 10, 600), truth)
+        found = noise_share(logits, labels, draws=40, seed=seed)
+        inside += found.low <= (labels != truth).mean() <= found.high
+    assert inside >= 13
+
+
+def test_a_model_that_learnt_the_same_mistakes_cannot_exclude_them():
+    """All mistakes go one way, and the model is calibrated to the labels: the interval must not end below the truth."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 600)
+    labels = np.where(rng.random(600) < 0.28, (truth + 1) % 4, truth)
+    chances = np.full((600, 4), 0.005)
+    chances[np.arange(600), truth] += 0.72
+    chances[np.arange(600), (truth + 1) % 4] += 0.26
+    found = noise_share(np.log(chances) + rng.normal(0, 0.05, (600, 4)), labels, draws=40)
+    assert found.high >= (labels != truth).mean() - 0.03
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"confidence": 95}, r"confidence must lie between 0 and 1, got 95"),
+        ({"labels": np.array([0, 7, 1])}, r"labels must lie in 0\.\.1.*got 0\.\.7"),
+        ({"labels": np.array([0, 1])}, r"got shapes \(3, 2\) and \(2,\)"),
+    ],
+)
+def test_bad_input_to_the_share(given, words):
+    with pytest.raises(BadInput, match=words):
+        noise_share(**({"logits": np.zeros((3, 2)), "labels": np.array([0, 1, 0])} | given))
+
+
+def test_an_audit_without_labels_or_with_too_few_columns():
+    with pytest.raises(BadInput, match="no labels were given"):
+        audit(logits=np.zeros((3, 2)))
+    with pytest.raises(BadInput, match="classes=5, but logits or log have 3 columns"):
+        audit(logits=np.zeros((3, 3)), labels=np.array([0, 1, 2]), classes=5)
+    assert audit(logits=[[3.0, 0.0], [0.0, 3.0], [3.0, 0.0]], labels=[0, 1, 1], draws=2).order[0] == 2
 
 
 def test_class_by_class_and_the_confusion_behind_it():

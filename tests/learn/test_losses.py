@@ -115,6 +115,29 @@ def test_a_recipe_names_its_loss():
     assert recipe("strong").loss == "cross_entropy"
 
 
+@pytest.mark.parametrize("name", ["elr", "small_loss(after=0.9)"])
+def test_an_item_that_stands_often_in_a_batch_counts_by_the_mean_of_its_copies(name):
+    loss = make_loss(name)
+    labels = torch.tensor([0, 1])
+    loss.start(labels, 2, None)
+    logits = torch.tensor([[2.0, 0.0]] * 25 + [[0.0, 1.0]])
+    for _ in range(30):
+        loss(logits, torch.tensor([0] * 25 + [1]), torch.tensor([0] * 25 + [1]))
+    table = loss.tables["believed" if name == "elr" else "losses"]
+    wanted = logits[0].softmax(0)[0] if name == "elr" else -logits[0].log_softmax(0)[0]
+    assert table[0, 0].item() == pytest.approx(wanted.item() * (1 - loss.memory**30), rel=1e-4)
+
+
+@pytest.mark.parametrize(("share", "labels", "wanted"), [(0.3, 50, 15), (0.15, 100, 15), (0.27, 200, 54)])
+def test_a_share_of_the_labels_that_is_whole_is_not_rounded_up(share, labels, wanted):
+    loss = make_loss(f"small_loss(share={share}, after=0)")
+    classes = torch.zeros(labels, dtype=torch.int64)
+    loss.start(classes, 2, None)
+    loss.tables["losses"][:, 0] = torch.arange(labels)
+    loss.begin(classes, 0.5)
+    assert int(loss.tables["trusted"].sum()) == wanted
+
+
 def test_soft_targets_are_looked_at(pool, labels):
     job = Job(pool, pool.ids[:20], labels[:20], 10)
     for soft, words in (

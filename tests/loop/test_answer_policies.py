@@ -341,9 +341,14 @@ def test_shares_of_a_round(k, among, picked, old, new, again):
     count = Doubts(new=new, again=again).share(k, among, picked, old)
     assert 0 <= count <= min(k, old)
     assert min(k - count, picked) + count == min(k, picked + old)
-    assert min(k - count, picked) >= min(np.ceil(new * k), picked)
+    assert min(k - count, picked) >= min(new * k * (1 - 1e-9), picked)
     if picked == k and old >= k and np.ceil(new * k) + np.ceil(again * k) <= k:
-        assert count >= again * k
+        assert count >= again * k * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("again", "k", "wanted"), [(0.07, 100, 7), (0.14, 50, 7), (0.28, 25, 7), (0.071, 100, 8)])
+def test_a_share_that_comes_to_a_whole_number_is_that_number(again, k, wanted):
+    assert Doubts(new=0, again=again).share(k, 0, k, 100) == wanted
 
 
 def test_ties_fall_by_the_lottery_and_not_by_place():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from crowds import coins, crowd
 
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, UnknownName
 from ncalr.votes import Votes, aggregate, bayes, crowdlab, fit_temperature, gains, tempered
 
 
@@ -169,3 +169,19 @@ def test_an_annotator_who_says_one_class_only():
     found = bayes(Votes.from_matrix(table, 3), model(rng, truth, 3, 1.5))
     assert found.accuracy[2] == pytest.approx(1 / 3, abs=0.08)
     assert (found.labels == truth).mean() > 0.93
+
+
+@pytest.mark.parametrize(
+    ("votes", "method", "options", "words"),
+    [
+        ([[0, 1]], "majority", {}, r"votes must be Votes, got list; make them with Votes\.from_matrix"),
+        (None, "crowdlab", {}, r"crowdlab needs the model's out-of-sample probabilities: probs="),
+        (None, "majority", {"foo": 1}, r"no option of the consensus method majority.*'foo'"),
+    ],
+)
+def test_bad_input_to_a_consensus_by_name(votes, method, options, words):
+    given = Votes.from_matrix([[0, 1]], classes=2) if votes is None else votes
+    with pytest.raises((BadInput, UnknownName), match=words):
+        aggregate(given, method, **options)
+    with pytest.raises(BadInput, match="write -1 where"):
+        Votes.from_matrix([[0, 1], [1]], classes=2)

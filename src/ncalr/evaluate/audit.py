@@ -44,6 +44,7 @@ from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import to_numpy
 
 Floats = npt.NDArray[np.float64]
+ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,10 @@ def audit(
         signs["geometry"], nearest["geometry"] = _geometry(rows, given, count, folds)
     if log is not None:
         series = _array("log", log, 3, len(given))
-        signs["dynamics"], nearest["dynamics"] = -aum(series, given), _against(series.sum(axis=0), given)[1]
+        signs["dynamics"], nearest["dynamics"] = (
+            -aum(series, given),
+            _against(series.sum(axis=0, dtype=np.float64), given)[1],
+        )
         details = _details(series, given)
     if not signs:
         raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
@@ -123,8 +127,8 @@ def audit(
         notes.append(f"a log of {len(log)} checkpoints is short; margins need the early phase of the training too")
     mixed = [sign for name, sign in signs.items() if name != "confidence" or "geometry" not in signs]
     doubt = np.mean([normal_scores(sign) for sign in mixed], axis=0)
-    suggested = _suggested(given, nearest, share)
-    reasons = _reasons(given, signs, nearest, logits, log)
+    suggested = _suggested(given, signs, nearest, share)
+    reasons = _reasons(given, suggested, signs, nearest, logits, log)
     return Audit(doubt, signs, given, suggested, reasons, share, details, tuple(notes))
 
 
@@ -178,49 +182,67 @@ def _details(log: Any, given: Any) -> dict[str, Floats]:
     return {"forgotten": forgotten, "disagreement": (late != given).mean(axis=0)}
 
 
-def _suggested(given: Any, nearest: dict[str, Any], share: NoiseShare | None) -> npt.NDArray[np.int64]:
+def _suggested(
+    given: Any, signs: dict[str, Floats], nearest: dict[str, Any], share: NoiseShare | None
+) -> npt.NDArray[np.int64]:
+    """The likeliest class by model and label together; without logits another one where every sign speaks for it."""
     if share is not None:
         return np.asarray(share.posterior.argmax(axis=1), np.int64)
     votes = np.stack([*nearest.values()])
-    agreed = (votes == votes[0]).all(axis=0)
+    against = np.stack([signs[name] > 0 for name in nearest])
+    agreed = (votes == votes[0]).all(axis=0) & against.all(axis=0)
     return np.asarray(np.where(agreed, votes[0], given), np.int64)
 
 
-def _reasons(given: Any, signs: dict[str, Floats], nearest: dict[str, Any], logits: Any, log: Any) -> tuple[str, ...]:
-    """The sign that speaks loudest against each label, in words."""
+def _reasons(
+    given: Any, suggested: Any, signs: dict[str, Floats], nearest: dict[str, Any], logits: Any, log: Any
+) -> tuple[str, ...]:
+    """The sign that speaks loudest against each label, of those that speak for the suggested class if any does."""
     names = list(signs)
-    loudest = np.stack([normal_scores(sign) for sign in signs.values()]).argmax(axis=0)
+    loud = np.stack([normal_scores(sign) for sign in signs.values()])
+    loud += 100.0 * np.stack([(nearest[name] == suggested) & (signs[name] > 0) for name in names])  # these first
     late = None
     if log is not None:
         half = [step.argmax(axis=1) == given for step in to_numpy(log)[len(log) // 2 :]]
         late = np.sum(half, axis=0), len(half)
     probs = np.exp(_log_softmax(to_numpy(logits))) if logits is not None else None
     words = []
-    for at, place in enumerate(loudest):
+    for at, place in enumerate(loud.argmax(axis=0)):
         name, other = names[place], nearest[names[place]][at]
+        if suggested[at] not in (given[at], other):  # what the label itself makes likely, by the confusion
+            name, other = "confidence", suggested[at]
         if name == "confidence" and probs is not None:
             words.append(
                 f"out of sample class {other} has {probs[at, other]:.0%}, the label {probs[at, given[at]]:.0%}"
             )
         elif name == "geometry":
-            far = signs[name][at]
-            words.append(
-                f"{'nearer' if far > 0 else 'almost as near'} to the mean of class {other} ({far:+.2f} in cosine)"
-            )
+            words.append(_nearness(signs[name][at], other))
         else:
             assert late is not None  # noqa: S101 (dynamics come from a log)
-            words.append(
-                f"{late[0][at]} of {late[1]} late checkpoints agree with the label; class {other} is seen more"
-            )
+            rank = "is seen more" if signs[name][at] > 0 else "comes second"
+            words.append(f"{late[0][at]} of {late[1]} late checkpoints agree with the label; class {other} {rank}")
     return tuple(words)
 
 
+def _nearness(far: float, other: int) -> str:
+    if far > 0:
+        return f"nearer to the mean of class {other} ({far:+.2f} in cosine)"
+    if far > -ALMOST:
+        return f"almost as near to the mean of class {other} ({far:+.2f} in cosine)"
+    return f"nearest to the mean of its own class; class {other} comes next ({far:+.2f} in cosine)"
+
+
 def _labels(labels: Any, logits: Any, log: Any, classes: int | None) -> tuple[npt.NDArray[np.int64], int]:
-    given = to_numpy(labels) if labels is not None else np.zeros(0)
+    if labels is None:
+        raise BadInput("no labels were given: pass labels=, one class number an item")
+    given = to_numpy(labels)
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
         raise BadInput(f"labels must be one class number an item, got {given.dtype} of shape {given.shape}")
     outputs = logits if logits is not None else log
-    count = classes or (int(outputs.shape[-1]) if outputs is not None else int(given.max()) + 1)
+    wide = int(to_numpy(outputs).shape[-1]) if outputs is not None else int(given.max()) + 1
+    if classes is not None and outputs is not None and classes != wide:
+        raise BadInput(f"classes={classes}, but logits or log have {wide} columns; they must have one a class")
+    count = classes or wide
     if given.min() < 0 or given.max() >= count:
         raise BadInput(
             f"labels must lie in 0..{count - 1}, got {given.min()}..{given.max()}; leave unlabelled items out"

@@ -11,18 +11,23 @@ i is wrong follows by Bayes' rule, and the share of wrong labels is its mean. Th
 correction (Patrini et al., 2017), fitted after the training instead of in it.
 
 T has one accuracy a class (`one_coin`: a wrong label falls on the other classes in proportion to how often they are
-given) or a full row a class (`full`, with a little mass added to every entry); the first where a class has fewer than
-`FULL` labels, as with a hundred classes it mostly has.
+given) or a full row a class (`full`, with a little mass added to every entry). A full table has c (c - 1) chances that
+cannot be negative, and finds some noise in clean labels; it is taken where it explains the labels better by Schwarz's
+criterion (BIC) and every class has `FULL` labels, as with a hundred classes it rarely has.
 
-The interval is a percentile bootstrap over items. It covers the luck of the draw, not a wrong model: **the logits must
-be out of sample**, because a network in its terminal phase is certain of every label it was trained on, the wrong ones
-too, and would find none.
+**The logits must be out of sample**, because a network in its terminal phase is certain of every label it was trained
+on, the wrong ones too, and would find none. **And they should be of the true class**: a network that has learnt from
+the same wrong labels, by cross-entropy, is calibrated to the label and not to the truth. Where all mistakes of a class
+go one way, sharp logits with noise and soft ones without explain such labels equally well. Take a loss that stands
+noise (`crossfit.py` does), and mind the interval: it is a bootstrap over items, reflected (an estimate at the edge of
+what is possible is off to one side, and so are its resamples), and widened to every temperature and confusion under
+which the labels are as likely, within `CLOSE` of the log-likelihood of those that were taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +36,9 @@ from ncalr.errors import BadInput
 
 Floats = npt.NDArray[np.float64]
 FULL = 50  # labels a class needs for a full row of confusions
+SOME = 10  # labels a class needs for a full row to be thought of
 TEMPERATURES = np.geomspace(0.25, 8, 11)
+CLOSE = 1.92  # half the 95 % quantile of chi-square with one degree: a temperature as good as the best
 _SMOOTHING = 0.1
 _ROUNDS = 100
 _STILL = 1e-6
@@ -60,43 +67,84 @@ def noise_share(
     """The share of wrong labels from out-of-sample logits (n, c) and given labels (n,)."""
     if model not in ("auto", "one_coin", "full"):
         raise BadInput(f"model must be auto, one_coin or full, got {model!r}")
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence must lie between 0 and 1, got {confidence!r}; 0.95 for a 95 % interval")
     logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
+    if logits.ndim != 2 or labels.shape != logits.shape[:1] or not len(labels):
+        raise BadInput(f"expected logits (n, c) and labels (n,), got shapes {logits.shape} and {labels.shape}")
+    if labels.min() < 0 or labels.max() >= logits.shape[1]:
+        raise BadInput(
+            f"labels must lie in 0..{logits.shape[1] - 1}, as many classes as the logits have columns, "
+            f"got {labels.min()}..{labels.max()}"
+        )
     counts = np.bincount(labels, minlength=logits.shape[1])
-    kind = model if model != "auto" else ("full" if counts[counts > 0].min() >= FULL else "one_coin")
-    fitted = {tau: _fit(_softmax(logits / tau), labels, kind) for tau in TEMPERATURES}
-    tau = max(fitted, key=lambda t: fitted[t][1])
-    near = np.geomspace(tau / 1.3, tau * 1.3, 5)
-    fitted |= {t: _fit(_softmax(logits / t), labels, kind) for t in near}
-    tau = float(max(fitted, key=lambda t: fitted[t][1]))
-    probs, confusion = _softmax(logits / tau), fitted[tau][0]
-    posterior = _posterior(probs, confusion, labels)
-    wrong = 1 - posterior[np.arange(len(labels)), labels]
-    again = _bootstrap(logits, labels, kind, tau, confusion, draws, seed)
-    low, high = _between(again, (1 - confidence) / 2)
-    by_class = _means(wrong, labels, len(counts))
+    kinds = [model] if model != "auto" else ["one_coin", "full"][: 1 + int(counts[counts > 0].min() >= SOME)]
+    fits = [fit for kind in kinds for fit in _fits(logits, labels, kind)]
+    best = _chosen(fits, counts)
+    found = _shares(logits, labels, best)
+    alike = np.array([_shares(logits, labels, fit) for fit in fits if fit.likelihood >= best.likelihood - CLOSE])
+    posterior = _posterior(_softmax(logits / best.tau), best.confusion, labels)
+    again = _bootstrap(logits, labels, best, draws, seed)
+    low, high = _between(again, found, (1 - confidence) / 2)
+    low, high = np.minimum(low, alike.min(axis=0)), np.maximum(high, alike.max(axis=0))
     return NoiseShare(
-        float(wrong.mean()), float(low[0]), float(high[0]), by_class, low[1:], high[1:],
-        wrong, posterior, confusion, tau, kind,
+        float(found[0]), float(low[0]), float(high[0]), found[1:], low[1:], high[1:],
+        1 - posterior[np.arange(len(labels)), labels], posterior, best.confusion, best.tau, best.kind,
     )  # fmt: skip
 
 
-def _between(again: Floats, edge: float) -> tuple[Floats, Floats]:
-    """The middle of each column; NaN for a class that is not there."""
-    found = np.full((2, again.shape[1]), np.nan)
-    there = np.isfinite(again).any(axis=0)
-    found[:, there] = np.nanquantile(again[:, there], [edge, 1 - edge], axis=0) if there.any() else found[:, there]
-    return found[0], found[1]
+class _Fit(NamedTuple):
+    kind: str
+    tau: float
+    confusion: Floats
+    likelihood: float
 
 
-def _bootstrap(logits: Floats, labels: Any, kind: str, tau: float, start: Floats, draws: int, seed: int) -> Floats:
+def _chosen(fits: list[_Fit], counts: Any) -> _Fit:
+    """The likeliest fit; a full one only where it is so by Schwarz's criterion, and there are labels enough."""
+    best = {fit.kind: fit for fit in sorted(fits, key=lambda fit: fit.likelihood)}
+    if len(best) == 1:
+        return next(iter(best.values()))
+    classes = int((counts > 0).sum())
+    penalty = (classes * (classes - 1) - classes) * np.log(counts.sum()) / 2
+    better = best["full"].likelihood - best["one_coin"].likelihood > penalty and counts[counts > 0].min() >= FULL
+    return best["full" if better else "one_coin"]
+
+
+def _fits(logits: Floats, labels: Any, kind: str) -> list[_Fit]:
+    """At a grid of temperatures, finer around the best."""
+    found = [_Fit(kind, float(t), *_fit(_softmax(logits / t), labels, kind)) for t in TEMPERATURES]
+    tau = max(found, key=lambda fit: fit.likelihood).tau
+    near = np.geomspace(tau / 1.3, tau * 1.3, 5)
+    return found + [_Fit(kind, float(t), *_fit(_softmax(logits / t), labels, kind)) for t in near]
+
+
+def _shares(logits: Floats, labels: Any, fit: _Fit) -> Floats:
+    """The share of wrong labels, and that of every class (1 + c,)."""
+    posterior = _posterior(_softmax(logits / fit.tau), fit.confusion, labels)
+    wrong = 1 - posterior[np.arange(len(labels)), labels]
+    return np.array([wrong.mean(), *_means(wrong, labels, logits.shape[1])])
+
+
+def _between(again: Floats, found: Floats, edge: float) -> tuple[Floats, Floats]:
+    """The interval of each column, its resamples reflected at what was found; NaN for a class that is not there."""
+    ends = np.full((2, again.shape[1]), np.nan)
+    there = np.isfinite(again).any(axis=0) & np.isfinite(found)
+    if there.any():
+        low, high = np.nanquantile(again[:, there], [edge, 1 - edge], axis=0)
+        ends[:, there] = np.clip([2 * found[there] - high, 2 * found[there] - low], 0, 1)
+    return ends[0], ends[1]
+
+
+def _bootstrap(logits: Floats, labels: Any, best: _Fit, draws: int, seed: int) -> Floats:
     """Shares (draws, 1 + c) on items drawn with replacement; the temperature moves as well, a step to either side."""
     rng = np.random.default_rng(seed)
     found = np.empty((draws, 1 + logits.shape[1]))
-    near = tau * np.array([0.87, 1.0, 1.15])
+    near = best.tau * np.array([0.87, 1.0, 1.15])
     probs = {t: _softmax(logits / t) for t in near}
     for draw in range(draws):
         rows = rng.integers(0, len(labels), len(labels))
-        fits = [(_fit(probs[t][rows], labels[rows], kind, start, 15), t) for t in near]
+        fits = [(_fit(probs[t][rows], labels[rows], best.kind, best.confusion, 15), t) for t in near]
         (confusion, _), t = max(fits, key=lambda fit: fit[0][1])
         posterior = _posterior(probs[t][rows], confusion, labels[rows])
         wrong = 1 - posterior[np.arange(len(rows)), labels[rows]]

@@ -6,7 +6,9 @@ One card a round, from the journal (and from `ncalr evaluate --tasks audit`, whe
     wrong         the estimated share of wrong labels, with its interval
     collapse      NC1, and by which rule the terminal phase began
     redundancy    how alike the items of the batch are: mean cosine of each to the nearest other one
-    accuracy      estimated from the control arm, with its interval; unbiased, and no test set needed
+    accuracy      on the control items of the round: how often the model's guess was the answer, with an interval. Needs
+                  no test set; unbiased for what is still open, where a strategy has left the easier items once much of
+                  the pool is labelled, and for agreement with answers, which may be wrong
     gain          over random, paired by seed, where random was run
 
 and one word of advice, by a rule that can be read:

@@ -28,6 +28,7 @@ from torch.nn import functional as F
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
 
+ROUNDING = 1e-9  # a share of a number of labels that should be whole is
 SURE = 1e-4  # probabilities are kept this far from 0 and 1 where their logarithm is taken
 
 
@@ -36,6 +37,7 @@ class CrossEntropy:
 
     mixes = True  # whether mixup goes with it
     remembers = False  # whether it keeps something of every item
+    memory = 0.0  # of a running mean
 
     def __init__(self, *, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
@@ -77,6 +79,12 @@ class CrossEntropy:
         rows = items if found is None else max(items, 2 * found.shape[0])
         self.tables[name] = torch.zeros((rows, width), device=device)
         return True
+
+    def _remember(self, table: Any, now: Any, who: Any) -> None:
+        """A running mean moves on; of an item that stands several times in the batch, by the mean of its copies."""
+        copies = torch.zeros(table.shape[0], device=table.device).index_add_(0, who, torch.ones_like(now[:, 0]))
+        step = (1 - self.memory) * (now - table.index_select(0, who)) / copies.index_select(0, who)[:, None]
+        table.index_add_(0, who, step)
 
     def _of_classes(self, per_class: Any, y: Any, who: Any) -> Any:
         """Each item's loss from the loss it would have under every class (n, c)."""
@@ -127,8 +135,7 @@ class EarlyLearning(CrossEntropy):
         believed = self.tables["believed"]
         with torch.no_grad():
             now = p / p.sum(1, keepdim=True)
-            step = (1 - self.memory) * (now - believed.index_select(0, who))
-            believed.index_add_(0, who, step)  # an item may stand twice in a batch: a sum has no order
+            self._remember(believed, now, who)
             target = believed.index_select(0, who)
         held = (1 - (target * p).sum(1)).clamp_min(SURE).log().mean()
         return loss + self.weight * held
@@ -168,16 +175,14 @@ class SmallLoss(CrossEntropy):
         first = torch.searchsorted(sorted_labels, sorted_labels)
         after = torch.searchsorted(sorted_labels, sorted_labels, right=True)
         rank = torch.arange(len(labels), device=labels.device) - first
-        kept = rank < (self.share * (after - first)).ceil()
+        kept = rank < (self.share * (after - first).double() - ROUNDING).ceil()
         self.tables["trusted"][order, 0] = kept.float()
 
     def __call__(self, logits: Any, y: Any, who: Any) -> Any:
         """The loss of a batch."""
         each = self._of_classes(-F.log_softmax(logits, 1), y, who)
         with torch.no_grad():
-            losses = self.tables["losses"]
-            step = (1 - self.memory) * (each.detach()[:, None] - losses.index_select(0, who))
-            losses.index_add_(0, who, step)
+            self._remember(self.tables["losses"], each.detach()[:, None], who)
         weight = self.tables["trusted"].index_select(0, who)[:, 0]
         return (weight * each).sum() / weight.sum().clamp_min(1)
 

@@ -148,9 +148,14 @@ class Doubts(Policy):
         >>> [Doubts().share(10, among, 10, 50) for among in (0, 4, 10)]
         [1, 4, 7]
         """
-        most = min(k - min(math.ceil(self.new * k), picked), open_again)
-        least = min(math.ceil(self.again * k), most)
+        most = min(k - min(_up(self.new * k), picked), open_again)
+        least = min(_up(self.again * k), most)
         return max(min(max(among_best, least), most), min(k - picked, open_again))
+
+
+def _up(share: float) -> int:
+    """Rounded up, but for what is whole: 0.07 of 100 is 7.000000000000001 to a computer."""
+    return math.ceil(share * (1 - 1e-12))
 
 
 POLICIES: dict[str, Callable[..., Policy]] = {"single": Single, "votes": Repeated, "doubts": Doubts}

@@ -48,7 +48,7 @@ class Plan:
     budgets: tuple[int, ...]  # how many answers at each training: labels, where there is one an item
     seed: int = 0
     classes: int = 0
-    control: float = 0.0  # share of each batch that is drawn at random, for an unbiased estimate of the accuracy
+    control: float = 0.0  # share of each batch drawn at random: an unbiased estimate of the accuracy on what is open
     stops: Stops = field(default_factory=Stops)
     keep: str = ""  # models to keep for later evaluations: nothing, "last" or "all"
     answers: str = "single"  # how often to ask about an item (`answers.py`)

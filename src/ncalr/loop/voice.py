@@ -1,8 +1,8 @@
 """What the model says of items, as one more voter: of labelled ones what it said before it knew them by heart.
 
 A network in its terminal phase gives every training label probability 1, the wrong ones too. Its opinion about a
-labelled item is therefore taken from checks (`labelled_log`) at which it still contradicted at least one label in
-twenty (`HEART`): the mean probability over the last third of those, since what it said when it had hardly learnt
+labelled item is therefore taken from the checks (`labelled_log`) at which it contradicted at least one label in twenty
+(`HEART`): the mean probability over the last third of those, since what it said when it had hardly learnt
 anything is noise. With a loss that stands wrong labels these are the last checks of the training; with cross-entropy
 those before the learning rate falls. Where it knew everything from the first check on, the first one counts. Of an item
 that is not labelled it was told nothing, and its last word counts.
@@ -31,7 +31,7 @@ from ncalr.votes import Votes, fit_temperature, tempered
 Floats = npt.NDArray[np.float64]
 
 FEW = 20  # answers, from which on a temperature can be fitted
-HEART = 0.95  # training accuracy from which on labels are known by heart
+HEART = 0.95  # training accuracy above which labels are known by heart
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def voice_of(model: Model, labelled: list[Any]) -> Voice:
     """What a model says, given the ids it was trained on in their order."""
     evidence, record = model.evidence(), model.record
     log = to_numpy(evidence["labelled_log"])
-    open_ = [at for at, check in enumerate(record.history) if check.get("accuracy", 0.0) < HEART] or [0]
+    open_ = [at for at, check in enumerate(record.history) if check.get("accuracy", 0.0) <= HEART] or [0]
     heard = open_[-math.ceil(len(open_) / 3) :]
     first = np.mean([softmax(log[at].astype(np.float64)) for at in heard], axis=0)
     if "logits" in evidence:

@@ -80,7 +80,12 @@ class Votes:
         [3, 1, 0]
         """
         classes = _class_count(classes)
-        table = to_numpy(labels)
+        try:
+            table = to_numpy(labels)
+        except ValueError:
+            raise BadInput(
+                "rows of the table of answers have different lengths; write -1 where an annotator did not answer"
+            ) from None
         if table.ndim != 2:
             raise BadInput(f"a table of answers has two dimensions (items, annotators), got shape {table.shape}")
         table = _as_labels(table, classes)

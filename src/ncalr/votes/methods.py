@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any
 
-from ncalr.errors import unknown
+from ncalr.errors import BadInput, unknown
 from ncalr.votes.answers import Votes
 from ncalr.votes.bayes import bayes
 from ncalr.votes.consensus import Consensus
@@ -46,4 +47,16 @@ def aggregate(votes: Votes, method: str = "dawid_skene", **options: Any) -> Cons
     """
     if method not in METHODS:
         raise unknown("consensus method", method, METHODS)
+    if not isinstance(votes, Votes):
+        raise BadInput(
+            f"votes must be Votes, got {type(votes).__name__}; make them with Votes.from_matrix or Votes.from_long"
+        )
+    known = signature(METHODS[method]).parameters
+    for option in options:
+        if option not in known or option == "votes":
+            raise unknown(
+                f"option of the consensus method {method}", option, [name for name in known if name != "votes"]
+            )
+    if "probs" in known and known["probs"].default is Parameter.empty and options.get("probs") is None:
+        raise BadInput(f"{method} needs the model's out-of-sample probabilities: probs=, a row for each of votes.items")
     return METHODS[method](votes, **options)
