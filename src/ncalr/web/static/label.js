@@ -4,7 +4,8 @@ import { $, ago, el, say, show, uuid } from "./dom.js";
 import { ask, farewell } from "./net.js";
 import { Ahead } from "./ahead.js";
 import { reason } from "./draw.js";
-import { MANY, classKeys } from "./keys.js";
+import { Finder } from "./find.js";
+import { keyOf, keyboard } from "./keys.js";
 import { clear, present } from "./stage.js";
 
 const WORDS = { unsure: "unsure", none: "none of these", broken: "broken", skip: "skipped" };
@@ -15,9 +16,7 @@ export class Labelling {
     this.queues = {};
     this.purpose = "label";
     this.done = []; // answers of this session, oldest first: undo walks back through all of them
-    this.keys = classKeys(project.classes);
-    this.many = project.classes.length > MANY;
-    this.recent = [];
+    this.board = keyboard(project.classes);
     this.paint();
     this.other = new BroadcastChannel("ncalr");
     this.other.onmessage = () => this.hooks.refresh();
@@ -63,14 +62,14 @@ export class Labelling {
     this.suggest(item);
     if (this.purpose === "adjudicate") this.opinions(item);
     show($("said"), this.purpose === "adjudicate");
-    if (this.many) { $("filter").value = ""; this.filter(); if (!matchMedia("(pointer: coarse)").matches) $("filter").focus({ preventScroll: true }); }
+    this.finder?.reset();
     document.body.dataset.item = item.item;
   }
 
   suggest(item) {
     const shown = item.suggestion !== null && item.suggestion !== undefined;
     show($("suggestion"), shown);
-    for (const button of $("classes").children) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
+    for (const button of this.buttons) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
     if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", {}, this.project.classes[item.suggestion]));
   }
 
@@ -90,7 +89,7 @@ export class Labelling {
       ...(kind === "label" ? { answer: number } : {}),
     } });
     this.done.push(record);
-    if (kind === "label") this.recent = [number, ...this.recent.filter((each) => each !== number)].slice(0, 5);
+    if (kind === "label") this.finder?.used(number);
     this.flash(kind, number);
     this.tellLast();
     this.queue.advance();
@@ -132,7 +131,7 @@ export class Labelling {
   }
 
   flash(kind, number) {
-    const button = kind === "label" ? $("classes").querySelector(`[data-answer="${number}"]`) : $("others").querySelector(`[data-kind="${kind}"]`);
+    const button = kind === "label" ? this.buttons[number] : $("others").querySelector(`[data-kind="${kind}"]`);
     if (!button) return;
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), 140);
@@ -163,53 +162,26 @@ export class Labelling {
   }
 
   paint() {
-    $("classes").classList.toggle("many", this.many);
-    show($("filter-box"), this.many);
-    $("classes").replaceChildren(...this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": this.keys[at], onclick: () => this.answer("label", at) },
-      this.keys[at] && this.keys[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, this.keys[at]) : null, el("span", {}, name))));
+    const { many, classes } = this.board;
+    $("classes").classList.toggle("many", many);
+    show($("filter-box"), many);
+    this.buttons = this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": classes[at], onclick: () => this.answer("label", at) },
+      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", {}, name)));
+    $("classes").replaceChildren(...this.buttons);
+    if (many) this.finder = new Finder(this.project.classes, this.buttons, (at) => this.answer("label", at));
+    for (const button of document.querySelectorAll("[data-command]")) this.tellKey(button, keyOf(this.board, button.dataset.command));
     for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", () => this.answer(button.dataset.kind));
     $("undo").addEventListener("click", () => this.undo());
     $("undo").disabled = true;
     $("why-button").addEventListener("click", () => this.why());
-    $("filter").addEventListener("input", () => this.filter());
-    $("filter").addEventListener("keydown", (event) => this.filterKey(event));
   }
 
-  // Classes that hold every letter group typed; those that begin with it come first. The order is fixed otherwise.
-  matches() {
-    const words = $("filter").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const names = this.project.classes.map((name, at) => [name.toLowerCase(), at]);
-    const found = names.filter(([name]) => words.every((word) => name.includes(word)));
-    if (words.length) found.sort((a, b) => Number(b[0].startsWith(words[0])) - Number(a[0].startsWith(words[0])));
-    else if (this.recent.length) found.sort((a, b) => rank(this.recent, a[1]) - rank(this.recent, b[1]));
-    return found.map(([, at]) => at);
-  }
-
-  filter() {
-    const found = this.matches();
-    const typed = $("filter").value.trim() !== "";
-    const buttons = [...$("classes").children].sort((a, b) => found.indexOf(Number(a.dataset.answer)) - found.indexOf(Number(b.dataset.answer)));
-    for (const button of buttons) {
-      const at = found.indexOf(Number(button.dataset.answer));
-      show(button, at >= 0);
-      button.classList.toggle("first", typed && at === 0);
-      if (at >= 0) $("classes").append(button);
-    }
-    if (typed) say(`${found.length} classes${found.length ? `, first ${this.project.classes[found[0]]}` : ""}`);
-  }
-
-  filterKey(event) {
-    if (event.key === "Enter") {
-      const [first] = this.matches();
-      if (first !== undefined && $("filter").value.trim()) { event.preventDefault(); this.answer("label", first); }
-    } else if (event.key === "Escape") {
-      $("filter").value = "";
-      this.filter();
-      $("answers").focus();
-    } else if (event.key === "z" && (event.ctrlKey || event.metaKey) && !$("filter").value) {
-      event.preventDefault();
-      this.undo();
-    }
+  // The key that a command really has in this project: on the button where there is room, in its title otherwise.
+  tellKey(button, key) {
+    const place = button.querySelector("kbd");
+    if (place) { place.textContent = key ?? ""; show(place, Boolean(key)); }
+    else if (key) button.title = `${button.title} (${key})`;
+    if (key) button.setAttribute("aria-keyshortcuts", key.replace("⌥", "Alt+"));
   }
 
   async beat() {
@@ -230,11 +202,6 @@ export class Labelling {
     const leases = Object.values(this.queues).flatMap((queue) => queue.items.map((item) => item.token)).filter((token) => token && !this.outbox.holds(token));
     if (leases.length) farewell("/api/release", { leases });
   }
-}
-
-function rank(recent, at) {
-  const place = recent.indexOf(at);
-  return place < 0 ? recent.length + 1 : place;
 }
 
 export function freshness(model) {

@@ -4,7 +4,7 @@ import { $, el, say, show, uuid } from "./dom.js";
 import { ask, whoami } from "./net.js";
 import { Outbox } from "./outbox.js";
 import { Labelling, freshness } from "./label.js";
-import { COMMANDS, isWriting } from "./keys.js";
+import { isWriting, keyOf, meaning, recentKey } from "./keys.js";
 import { markdown } from "./markdown.js";
 import { prepareStage, reset, zoom } from "./stage.js";
 import { showTeam } from "./team.js";
@@ -239,13 +239,23 @@ function guide() {
 }
 
 function keysHelp() {
-  const rows = [];
-  if (!labelling.many) rows.push([[labelling.keys[0], "…"], "a class, by the key on its button"]);
-  else rows.push([["f"], "find a class by typing"], [["Enter"], "take the first that was found"], [["Esc"], "leave the field, for the keys below"]);
-  rows.push([["u"], "unsure: somebody else is asked"], [["n"], "none of these"], [["b"], "broken item"], [["s"], "skip: it comes back later"], [["z"], "undo, as far back as you like"],
-    [["w"], "why the last item was picked"], [["h"], "your answers, to change one"], [["g"], "guidelines"], [["+", "-", "0"], "zoom and fit"], [["d"], "light or dark"]);
+  const { board } = labelling;
+  const rows = board.many
+    ? [[["Enter"], "takes the class that is marked; type to find it, the arrow keys move the mark"], [[recentKey(0), "…"], "a class used lately"],
+      [["Esc"], "leaves the field; then the letters below work without Alt"], [[keyOf(board, "find")], "back to the field"]]
+    : [[[board.classes[0], "…"], "a class, by the key on its button"]];
+  for (const [commands, text] of HELP) {
+    const keys = commands.map((command) => keyOf(board, command)).filter(Boolean);
+    if (keys.length) rows.push([keys, text]);
+  }
   $("keys").replaceChildren(...rows.flatMap(([names, text]) => [el("dt", {}, ...names.flatMap((name) => [el("kbd", {}, name), " "])), el("dd", {}, text)]));
 }
+
+const HELP = [
+  [["unsure"], "unsure: somebody else is asked"], [["none"], "none of these"], [["broken"], "broken item"], [["skip"], "skip: it comes back later"],
+  [["undo"], "undo, as far back as you like"], [["why"], "why the last item was picked"], [["history"], "your answers, to change one"], [["guide"], "guidelines"],
+  [["larger", "smaller", "fit"], "zoom and fit"], [["theme"], "light or dark"],
+];
 
 async function showHistory() {
   const waiting = outbox.waiting().length;
@@ -259,9 +269,13 @@ async function showHistory() {
     el("button", { class: "quiet", onclick: () => { $("history").close(); labelling.change(entry); } }, "Change"))));
 }
 
-const ACTIONS = {
-  undo: () => labelling.undo(), why: () => labelling.why(), guide, theme: flipTheme, history: showHistory,
-  help: () => $("help").showModal(), find: () => { if (!$("filter-box").hidden) $("filter").focus(); },
+const EVERYWHERE = { guide, theme: flipTheme, help: () => $("help").showModal() };
+const AT_WORK = {
+  undo: () => labelling.undo(), why: () => labelling.why(), history: showHistory, find: () => { if (labelling.finder) $("filter").focus(); },
+};
+const ON_ITEMS = {
+  larger: () => zoom(1.5), smaller: () => zoom(1 / 1.5), fit: reset,
+  ...Object.fromEntries(["unsure", "none", "broken", "skip"].map((kind) => [kind, () => labelling.answer(kind)])),
 };
 
 function flipTheme() {
@@ -272,7 +286,7 @@ function wire() {
   for (const name of VIEWS) $(`view-${name}`).addEventListener("click", () => choose(name));
   $("guide-button").addEventListener("click", guide);
   $("guide-close").addEventListener("click", () => { guide(); $("guide-button").focus(); });
-  $("help-button").addEventListener("click", ACTIONS.help);
+  $("help-button").addEventListener("click", EVERYWHERE.help);
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
   document.addEventListener("team", () => choose("team"));
@@ -282,24 +296,31 @@ function wire() {
 }
 
 function key(event) {
-  if (!labelling || document.querySelector("dialog[open]")) return;
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !isWriting(event.target)) {
-    event.preventDefault();
-    labelling.undo();
-    return;
-  }
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isWriting(event.target)) return;
-  if (event.key === "Escape" && !$("guide").hidden) return void guide();
-  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const command = COMMANDS[pressed];
-  if (command && ACTIONS[command]) { event.preventDefault(); return void ACTIONS[command](); }
-  if ($("work").hidden) return;
-  if (command) { event.preventDefault(); return void labelling.answer(command); }
-  const number = labelling.many ? -1 : labelling.keys.indexOf(pressed);
-  if (number >= 0) { event.preventDefault(); return void labelling.answer("label", number); }
-  if (pressed === "+" || pressed === "=") zoom(1.5);
-  else if (pressed === "-") zoom(1 / 1.5);
-  else if (pressed === "0" || pressed === "Backspace") reset();
+  if (!labelling || document.querySelector("dialog[open]") || document.body.dataset.view === "door") return;
+  const asked = act(event);
+  if (!asked) return;
+  event.preventDefault();
+  asked();
+}
+
+// What a key press does here and now, if anything. In the field that finds a class, signs are signs: commands have Alt,
+// and as long as it is empty, "?" and Ctrl+Z are not meant for it either.
+function act(event) {
+  const writing = isWriting(event.target);
+  const field = event.target === $("filter");
+  const empty = field && !$("filter").value;
+  const working = !$("work").hidden;
+  const labels = working || !$("empty").hidden; // not in the team view: nothing is answered or taken back unseen
+  if (event.ctrlKey || event.metaKey) return event.key.toLowerCase() === "z" && labels && (!writing || empty) ? AT_WORK.undo : null;
+  if (event.repeat || (writing && !(field && event.altKey) && !(empty && ["?", "Escape"].includes(event.key)))) return null;
+  if (event.key === "Escape") return $("guide").hidden ? null : guide;
+  const { answer, recent, command } = meaning(labelling.board, event);
+  if (EVERYWHERE[command]) return EVERYWHERE[command];
+  if (labels && AT_WORK[command]) return AT_WORK[command];
+  if (!working) return null;
+  if (answer !== undefined) return () => labelling.answer("label", answer);
+  if (recent !== undefined) return () => labelling.finder.takeRecent(recent);
+  return ON_ITEMS[command] ?? null;
 }
 
 window.addEventListener("error", (event) => say(`Something went wrong: ${event.message}`));
