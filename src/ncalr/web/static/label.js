@@ -10,6 +10,9 @@ import { clear, present } from "./stage.js";
 
 const WORDS = { unsure: "unsure", none: "none of these", broken: "broken", skip: "skipped" };
 
+// An answer in words.
+export const words = (project, said) => (said.kind === "label" ? project.classes[said.answer] : WORDS[said.kind] ?? said.kind);
+
 export class Labelling {
   constructor(project, person, outbox, tab, hooks) {
     Object.assign(this, { project, person, outbox, tab, hooks });
@@ -35,6 +38,7 @@ export class Labelling {
   async open(purpose) {
     this.purpose = purpose;
     clear();
+    for (const queue of Object.values(this.queues)) queue.putAway();
     await this.refill();
     await this.present();
   }
@@ -44,12 +48,25 @@ export class Labelling {
       await this.queue.fill();
       this.hooks.connected(true);
     } catch (problem) {
-      if (problem.out) this.hooks.out();
-      else this.hooks.connected(false);
+      if (problem.out) { this.hooks.out(); return; }
+      this.queue.rest = null; // nobody knows any more
+      this.hooks.connected(false);
     }
   }
 
+  // The connection is gone, and then back: more items are held from now on, and pictures that did not come are fetched.
+  lost() {
+    for (const queue of Object.values(this.queues)) queue.lost = Date.now();
+  }
+
+  found() {
+    const missing = this.queue.current?.later;
+    for (const queue of Object.values(this.queues)) queue.again();
+    if (missing) this.present();
+  }
+
   async present() {
+    if (this.outbox.stopped) return; // the door is open: it stays in front
     const item = this.queue.current;
     if (!item) {
       this.hooks.empty(this.queue.rest, this.purpose);
@@ -58,8 +75,9 @@ export class Labelling {
     this.hooks.working();
     await present(item, this.project.kind);
     if (item !== this.queue.current) return;
-    item.shown = item.shown ?? Date.now() / 1000;
+    if (!item.later) item.shown = item.shown ?? Date.now() / 1000; // what was not there to be seen is not answered
     this.suggest(item);
+    this.tellChanging(item);
     if (this.purpose === "adjudicate") this.opinions(item);
     show($("said"), this.purpose === "adjudicate");
     this.finder?.reset();
@@ -70,23 +88,42 @@ export class Labelling {
     const shown = item.suggestion !== null && item.suggestion !== undefined;
     show($("suggestion"), shown);
     for (const button of this.buttons) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
-    if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", {}, this.project.classes[item.suggestion]));
+    if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", { dir: "auto" }, this.project.classes[item.suggestion]));
+  }
+
+  // An old answer is on the stage: what it was, and the way out.
+  tellChanging(item) {
+    const old = item.changing;
+    show($("changing"), Boolean(old));
+    for (const button of this.buttons) button.classList.toggle("standing", old?.kind === "label" && Number(button.dataset.answer) === old.answer);
+    for (const button of $("others").querySelectorAll("[data-kind]")) button.classList.toggle("standing", old?.kind === button.dataset.kind);
+    $("others").querySelector("[data-kind='skip']").disabled = Boolean(old); // it would put the old answer out of force
+    if (old) $("changing").replaceChildren("Changing an old answer: you said ", el("b", { dir: "auto" }, words(this.project, old)), ". ", el("button", { id: "keep", onclick: () => this.keep() }, el("kbd", { "aria-hidden": "true" }, "Esc"), " Keep it"));
+  }
+
+  get changing() { return Boolean(this.queue.current?.changing); }
+
+  async keep() {
+    const { from } = this.queue.current.changing;
+    this.hooks.view(from);
+    say("Kept as it was.");
+    await this.open(from);
   }
 
   async opinions(item) {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
     $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
-      `${entry.by}: `, el("b", {}, entry.kind === "label" ? this.project.classes[entry.answer] : WORDS[entry.kind] ?? entry.kind))));
+      el("bdi", {}, entry.by), ": ", el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 
   answer(kind, number = null) {
     const item = this.queue.current;
-    if (!item || item.shown === undefined) return;
+    if (!item || item.shown === undefined || (item.changing && kind === "skip")) return;
     const record = { id: uuid(), item, kind, answer: number, purpose: this.purpose, based_on: item.based_on ?? null };
     this.outbox.put({ id: record.id, body: {
       item: item.item, kind, lease: item.token, shown: item.shown, answered: Date.now() / 1000, based_on: record.based_on,
-      ...(kind === "label" ? { answer: number } : {}),
+      ...(kind === "label" ? { answer: number } : {}), ...this.underGuideline(),
     } });
     this.done.push(record);
     if (kind === "label") this.finder?.used(number);
@@ -94,7 +131,8 @@ export class Labelling {
     this.tellLast();
     this.queue.advance();
     item.shown = item.based_on = undefined;
-    this.hooks.answered(kind);
+    if (item.changing) { this.purpose = item.changing.from; this.hooks.view(this.purpose); }
+    this.hooks.answered();
     if (this.queue.current) {
       this.present();
       this.refill();
@@ -111,11 +149,12 @@ export class Labelling {
       this.hooks.history();
       return;
     }
-    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000 } });
-    if (last.purpose !== this.purpose) { this.purpose = last.purpose; this.hooks.view(last.purpose); }
+    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000, ...this.underGuideline() } });
+    this.purpose = last.purpose;
+    this.hooks.view(last.purpose);
     last.item.based_on = last.based_on ?? undefined;
     this.queue.back(last.item);
-    this.hooks.answered("undo");
+    this.hooks.answered();
     say("Taken back.");
     await this.present();
     this.tellLast();
@@ -123,12 +162,17 @@ export class Labelling {
 
   // Somebody chose an older answer to change it.
   async change(entry) {
-    const item = { item: entry.item, token: entry.lease, text: entry.text, suggestion: null, based_on: entry.id };
+    const { kind, answer } = entry;
+    const item = { item: entry.item, token: entry.lease, text: entry.text, name: entry.name, suggestion: null, based_on: entry.id, changing: { kind, answer, from: this.purpose } };
+    for (const queue of Object.values(this.queues)) queue.putAway();
     this.purpose = entry.purpose;
     this.hooks.view(entry.purpose);
     this.queue.back(item);
     await this.present();
   }
+
+  // The version of the guidelines that this person was shown; a server that does not ask for it is not told.
+  underGuideline() { return this.guideline === undefined ? {} : { guideline: this.guideline }; }
 
   flash(kind, number) {
     const button = kind === "label" ? this.buttons[number] : $("others").querySelector(`[data-kind="${kind}"]`);
@@ -137,16 +181,12 @@ export class Labelling {
     setTimeout(() => button.classList.remove("pressed"), 140);
   }
 
-  word(record) {
-    return record.kind === "label" ? this.project.classes[record.answer] : WORDS[record.kind];
-  }
-
   tellLast() {
     const last = this.done.at(-1);
-    $("last").textContent = last ? `Last: ${this.word(last)}` : "";
+    $("last").textContent = last ? `Last: ${words(this.project, last)}` : "";
     $("why-button").disabled = !last;
     $("undo").disabled = !this.done.length;
-    if (last) say(this.word(last));
+    if (last) say(words(this.project, last));
   }
 
   async why() {
@@ -166,7 +206,7 @@ export class Labelling {
     $("classes").classList.toggle("many", many);
     show($("filter-box"), many);
     this.buttons = this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": classes[at], onclick: () => this.answer("label", at) },
-      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", {}, name)));
+      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", { dir: "auto" }, name)));
     $("classes").replaceChildren(...this.buttons);
     if (many) this.finder = new Finder(this.project.classes, this.buttons, (at) => this.answer("label", at));
     for (const button of document.querySelectorAll("[data-command]")) this.tellKey(button, keyOf(this.board, button.dataset.command));
@@ -204,10 +244,13 @@ export class Labelling {
   }
 }
 
+// The line about the model, and whether it is a trouble. "starting": the training process has not spoken up yet.
 export function freshness(model) {
   if (model.worker === "gone") return ["The training process is not running; labelling goes on with the order there is.", true];
   if (model.worker === "failed") return [`The last training failed (${model.message}); labelling goes on with the order there is.`, true];
-  const busy = model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
+  const off = model.worker === "off";
+  const busy = off ? "; training is switched off" : model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
+  if (off && !model.epoch) return ["Training is switched off", false];
   if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
   const since = model.answers_since ? `, ${model.answers_since} answers since` : "";
   return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}`, false];
