@@ -6,8 +6,9 @@ import { Outbox, waitingOfOthers } from "./outbox.js";
 import { Labelling, freshness, words } from "./label.js";
 import { notice } from "./notices.js";
 import { showHistory as listHistory } from "./history.js";
-import { isWriting, keyOf, meaning, recentKey } from "./keys.js";
-import { markdown } from "./markdown.js";
+import { Guide } from "./guide.js";
+import { listKeys } from "./help.js";
+import { isWriting, meaning } from "./keys.js";
 import { prepareStage, reset, zoom } from "./stage.js";
 import { showTeam } from "./team.js";
 
@@ -16,6 +17,7 @@ let me = null;
 let project = null;
 let outbox = null;
 let labelling = null;
+let guide = null;
 let view = "label";
 let count = { done: 0, all: 0 };
 
@@ -60,6 +62,7 @@ async function inside() {
 // With an invitation the door asks for a name, otherwise for a link; one that was pasted may be an invitation as well.
 function door(title, text, invitation = null) {
   document.body.dataset.view = "door";
+  document.body.dataset.item = "";
   only("door");
   tellOthers(outbox && me);
   $("door-title").textContent = title;
@@ -106,8 +109,8 @@ async function start() {
   labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, history: showHistory, view: mark });
   outbox.tell();
   outbox.kick();
-  guidelines();
-  keysHelp();
+  guide = new Guide(project, me, labelling);
+  listKeys(labelling.board);
   show($("view-team"), me.role !== "annotator");
   const wanted = location.hash.slice(1);
   refresh();
@@ -118,6 +121,7 @@ async function start() {
 function out() {
   if (outbox.stopped !== "out") { outbox.stopped = "out"; outbox.tell(); }
   if (document.body.dataset.view === "door") return; // perhaps somebody is writing there
+  gone = false;
   notice("gone", null);
   door("Your session has ended", "Nothing is lost: what you answered waits in this browser and is sent as soon as you are back. Open a new link, or paste it here; an owner makes one for you in the team view.");
 }
@@ -129,7 +133,8 @@ function tellOthers(person) {
   const waiting = Object.entries(waitingOfOthers(person?.key)).map(([key, number]) => [number, localStorage.getItem(`ncalr-name:${key}`) ?? "somebody else"]);
   if (!waiting.length || sessionStorage.getItem("ncalr-others-hidden")) return notice("others", null);
   const names = waiting.map(([, name]) => name);
-  notice("others", `${waiting.map(([number, name]) => `${counted(number, "answer")} of ${name}`).join(" and ")} wait in this browser: come back as ${names.join(" or ")} to send them.`,
+  const alone = waiting.length === 1 && waiting[0][0] === 1;
+  notice("others", `${waiting.map(([number, name]) => `${counted(number, "answer")} of ${name}`).join(" and ")} ${alone ? "waits" : "wait"} in this browser: come back as ${names.join(" or ")} to send ${alone ? "it" : "them"}.`,
     "Hide", () => sessionStorage.setItem("ncalr-others-hidden", "yes"));
 }
 
@@ -137,7 +142,7 @@ function tellOthers(person) {
 
 function only(id) {
   for (const each of ["work", "empty", "team", "door"]) show($(each), each === id);
-  show($("bar"), id !== "door");
+  show($("bar"), id !== null && id !== "door");
 }
 
 function mark(next) {
@@ -218,7 +223,7 @@ async function refresh() {
     const state = await ask("GET", "/api/state");
     const { progress, model } = state;
     const disputes = progress.undecided ?? progress.status.disputed + progress.status.unclear;
-    const several = progress.wanted > progress.items; // more than one vote an item: what counts is answers
+    const several = project.votes > 1 && progress.wanted !== undefined; // what counts then is answers
     const next = { done: several ? progress.answers : progress.closed, all: several ? progress.wanted : progress.items, several, review: progress.review, disputes };
     const changed = next.review !== count.review || next.disputes !== count.disputes;
     count = next;
@@ -233,7 +238,7 @@ async function refresh() {
     notice("training", trouble ? text : null);
     document.body.dataset.epoch = model.epoch;
     connected(true);
-    if (state.guideline !== undefined) await guidelineIs(state.guideline);
+    if (state.guideline !== undefined) await guide.is(state.guideline);
   } catch (problem) {
     if (problem.out) out();
     else connected(false);
@@ -292,62 +297,9 @@ function refreshSoon() {
 
 // -- panels and keys
 
-function guidelines() {
-  const text = project.guideline.text.trim();
-  $("guide-text").replaceChildren(...(text ? markdown(text) : [el("p", { class: "soft" }, "Nobody has written guidelines yet.")]),
-    el("p", { class: "soft" }, `Version ${project.guideline.version}`));
-}
-
-// The server's guidelines are of this version. Newer ones are fetched and announced; answers are given under those that
-// this person was shown, also over a reload, until the panel was opened.
-async function guidelineIs(version) {
-  if (version !== project.guideline.version) {
-    project.guideline = (await ask("GET", "/api/project")).guideline;
-    guidelines();
-  }
-  const key = `ncalr-guide:${me.key}`;
-  labelling.guideline = Math.min(Number(localStorage.getItem(key) ?? project.guideline.version), project.guideline.version);
-  localStorage.setItem(key, labelling.guideline);
-  notice("guide", labelling.guideline < project.guideline.version ? "The guidelines changed." : null, "Read them", () => { if ($("guide").hidden) guide(); else readGuide(); });
-}
-
-function readGuide() {
-  if (labelling.guideline === undefined) return;
-  localStorage.setItem(`ncalr-guide:${me.key}`, project.guideline.version);
-  labelling.guideline = project.guideline.version;
-  notice("guide", null);
-}
-
-function guide() {
-  show($("guide"), $("guide").hidden);
-  $("guide-button").setAttribute("aria-expanded", String(!$("guide").hidden));
-  if ($("guide").hidden) return;
-  readGuide();
-  $("guide-close").focus();
-}
-
-function keysHelp() {
-  const { board } = labelling;
-  const rows = board.many
-    ? [[["Enter"], "takes the class that is marked; type to find it, the arrow keys move the mark"], [[recentKey(0), "…"], "a class used lately"],
-      [["Esc"], "leaves the field; then the letters below work without Alt"], [[keyOf(board, "find")], "back to the field"]]
-    : [[[board.classes[0], "…"], "a class, by the key on its button"]];
-  for (const [commands, text] of HELP) {
-    const keys = commands.map((command) => keyOf(board, command)).filter(Boolean);
-    if (keys.length) rows.push([keys, text]);
-  }
-  $("keys").replaceChildren(...rows.flatMap(([names, text]) => [el("dt", {}, ...names.flatMap((name) => [el("kbd", {}, name), " "])), el("dd", {}, text)]));
-}
-
-const HELP = [
-  [["unsure"], "unsure: somebody else is asked"], [["none"], "none of these"], [["broken"], "broken item"], [["skip"], "skip: it comes back later"],
-  [["undo"], "undo, as far back as you like"], [["why"], "why the last item was picked"], [["history"], "your answers, to change one"], [["guide"], "guidelines"],
-  [["larger", "smaller", "fit"], "zoom and fit"], [["theme"], "light or dark"],
-];
-
 const showHistory = () => listHistory(project, outbox, (entry) => labelling.change(entry));
 
-const EVERYWHERE = { guide, theme: flipTheme, help: () => $("help").showModal() };
+const EVERYWHERE = { guide: () => guide.flip(), theme: flipTheme, help: () => $("help").showModal() };
 const AT_WORK = {
   undo: () => labelling.undo(), why: () => labelling.why(), history: showHistory, find: () => { if (labelling.finder) $("filter").focus(); },
 };
@@ -362,15 +314,16 @@ function flipTheme() {
 
 function wire() {
   for (const name of VIEWS) $(`view-${name}`).addEventListener("click", () => choose(name));
-  $("guide-button").addEventListener("click", guide);
-  $("guide-close").addEventListener("click", () => { guide(); $("guide-button").focus(); });
+  $("guide-button").addEventListener("click", EVERYWHERE.guide);
+  $("guide-close").addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
   $("help-button").addEventListener("click", EVERYWHERE.help);
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
   document.addEventListener("team", () => choose("team"));
-  document.addEventListener("guideline", () => { guidelines(); readGuide(); }); // whoever wrote them has seen them
+  document.addEventListener("guideline", () => { guide.paint(); guide.read(); }); // whoever wrote them has seen them
   document.addEventListener("visibilitychange", refresh);
   window.addEventListener("online", refresh);
+  window.addEventListener("hashchange", () => { if (location.hash.startsWith("#enter=")) location.reload(); }); // a link, opened in this tab
   document.addEventListener("keydown", key);
 }
 
@@ -392,7 +345,7 @@ function act(event) {
   const labels = working || !$("empty").hidden; // not in the team view: nothing is answered or taken back unseen
   if (event.ctrlKey || event.metaKey) return event.key.toLowerCase() === "z" && labels && (!writing || empty) ? AT_WORK.undo : null;
   if (event.repeat || (writing && !(field && event.altKey) && !(empty && ["?", "Escape"].includes(event.key)))) return null;
-  if (event.key === "Escape") return !$("guide").hidden ? guide : working && labelling.changing ? () => labelling.keep() : null;
+  if (event.key === "Escape") return guide.isOpen ? () => guide.close() : working && labelling.changing ? () => labelling.keep() : null;
   const { answer, recent, command } = meaning(labelling.board, event);
   if (EVERYWHERE[command]) return EVERYWHERE[command];
   if (labels && AT_WORK[command]) return AT_WORK[command];

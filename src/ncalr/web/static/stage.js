@@ -49,8 +49,8 @@ function unshown(item) {
   if (/no such picture/.test(item.problem)) {
     return [el("p", {}, name, " is not where it was."), el("p", {}, "Was the folder moved? Ask whoever started the server before you mark anything as broken.")];
   }
-  const reason = (item.problem ?? "").replace(/\s*\(.*\)\s*$/, "");
-  const plain = !reason || /cannot be shown as a picture/.test(reason) ? "It may be damaged, or no picture at all." : `${reason[0].toUpperCase()}${reason.slice(1)}.`;
+  const told = /cannot be shown: (.)(.*)$/.exec(item.problem);
+  const plain = told ? `${told[1].toUpperCase()}${told[2]}.` : "It may be damaged, or no picture at all.";
   return [el("p", {}, name, " cannot be shown as a picture."), el("p", {}, `${plain} You can mark it as broken.`)];
 }
 

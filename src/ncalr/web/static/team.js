@@ -10,7 +10,7 @@ const number = (value, digits = 0) => (value === null || value === undefined ? "
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
-  const tiles = [advice(found), done(found), accuracy(found), second(found), classes(found), agreement(found)];
+  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found), agreement(found)];
   if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
   if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
@@ -29,7 +29,7 @@ function advice(found) {
   return box;
 }
 
-function done(found) {
+function done(found, project) {
   const { items, closed, status, answers, wanted } = found.progress;
   const speeds = found.people.map((person) => person.an_hour).filter((speed) => speed);
   const rest = items - closed;
@@ -39,7 +39,7 @@ function done(found) {
   const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} an hour together, the rest takes ${left} of work` : "";
   const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
   return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
-    wanted > items ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
+    project.votes > 1 && wanted !== undefined ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
     el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
 }
 
@@ -167,6 +167,7 @@ function owner(settings, project) {
   const save = async () => {
     try {
       await ask("PATCH", "/api/settings", { votes: Number(votes.value), suggestions: hints.checked });
+      project.votes = Number(votes.value);
       note.textContent = "Saved.";
     } catch (problem) { note.textContent = problem.message; }
   };
