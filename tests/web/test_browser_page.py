@@ -441,10 +441,12 @@ def test_only_a_training_process_that_should_run_is_missed(context, site, worker
     assert me.page.is_visible("#banner") == banner
 
 
-def test_a_project_that_cannot_be_opened_says_so(browser, site):
-    me = visit(browser, site)
-    me.page.wait_for_selector("#banner:not([hidden])")
-    assert "cannot be opened" in me.page.inner_text("#banner") or "does not answer" in me.page.inner_text("#banner")
+def test_a_project_that_cannot_be_opened_says_so(context, site):
+    site.desk.project(items=3)
+    context.route("**/api/project", lambda route: route.fulfill(status=400, json={"error": "it holds no project"}))
+    me = Visit(context).open(site.link("ann"))
+    me.page.wait_for_selector("text=The project cannot be opened: it holds no project")
+    assert me.page.is_hidden("#bar")
     assert me.troubles == []
 
 
