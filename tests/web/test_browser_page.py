@@ -229,6 +229,10 @@ def test_the_team_view_takes_nothing_back_unseen(browser, site):
     assert me.page.is_visible("#team")
     assert me.page.locator("dialog[open]").count() == 0
     assert said(site) == [("label", 0)]
+    me.page.click("#view-label")
+    me.page.click("#view-team")  # before the item is there
+    me.page.wait_for_timeout(200)
+    assert me.page.is_visible("#team")
     me.page.click("#saved")  # from here, by what is seen
     me.page.click("#history-list button")
     me.page.wait_for_selector("#changing:not([hidden])")

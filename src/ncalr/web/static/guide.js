@@ -9,6 +9,8 @@ import { notice } from "./notices.js";
 export class Guide {
   constructor(project, person, labelling) {
     Object.assign(this, { project, labelling, key: `ncalr-guide:${person.key}` });
+    const known = localStorage.getItem(this.key); // so this server was here before, and asks for versions
+    if (known !== null) labelling.guideline = Math.min(Number(known), project.guideline.version);
     this.paint();
   }
 

@@ -39,12 +39,12 @@ export function keyOf(board, command) {
 export const recentKey = (place) => `${ALT}${place + 1}`;
 
 // What a key press asks for: { answer }, the number of a class; { recent }, a place among the classes used last;
-// { command }; or nothing. Alt and a key is always the command of that key, also where somebody writes.
+// { command }; or nothing. With many classes, Alt and a key is the command of that key also where somebody writes.
 export function meaning(board, event) {
   const sign = signOf(event);
   const named = (key) => Object.keys(COMMANDS).find((command) => board.commands[command] === key);
   if (event.altKey) {
-    if (board.many && /^[1-9]$/.test(sign)) return { recent: Number(sign) - 1 };
+    if (/^[1-9]$/.test(sign)) return { recent: Number(sign) - 1 };
     return { command: Object.keys(COMMANDS).find((command) => COMMANDS[command] === (sign === "=" ? "+" : sign)) };
   }
   const moved = event.shiftKey && named(`Shift+${sign}`);

@@ -62,7 +62,7 @@ export class Labelling {
   found() {
     const missing = this.queue.current?.later;
     for (const queue of Object.values(this.queues)) queue.again();
-    if (missing) this.present();
+    if (missing && !$("work").hidden) this.present();
   }
 
   async present() {

@@ -165,16 +165,18 @@ async function choose(next) {
   await labelling.open(next);
 }
 
-// While the session is over, the door stays in front of everything.
+// While the session is over, the door stays in front of everything; and whoever went to the team view stays there.
+const elsewhere = () => outbox.stopped || view === "team";
+
 function working() {
   clearTimeout(lookAgain);
-  if (!outbox.stopped) only("work");
+  if (!elsewhere()) only("work");
 }
 
 let lookAgain = 0;
 function empty(rest, purpose) {
   clearTimeout(lookAgain);
-  if (outbox.stopped) return;
+  if (elsewhere()) return;
   only("empty");
   paintEmpty = () => tellEmpty(rest, purpose);
   paintEmpty();
@@ -344,6 +346,7 @@ function act(event) {
   const working = !$("work").hidden;
   const labels = working || !$("empty").hidden; // not in the team view: nothing is answered or taken back unseen
   if (event.ctrlKey || event.metaKey) return event.key.toLowerCase() === "z" && labels && (!writing || empty) ? AT_WORK.undo : null;
+  if (event.altKey && !labelling.board.many) return null; // the browser's own
   if (event.repeat || (writing && !(field && event.altKey) && !(empty && ["?", "Escape"].includes(event.key)))) return null;
   if (event.key === "Escape") return guide.isOpen ? () => guide.close() : working && labelling.changing ? () => labelling.keep() : null;
   const { answer, recent, command } = meaning(labelling.board, event);
