@@ -250,7 +250,7 @@ async function refresh() {
 function paintProgress() {
   const { done, all, several } = count;
   $("progress-fill").style.width = `${all ? (100 * done) / all : 0}%`;
-  $("progress-text").textContent = `${done.toLocaleString()} of ${all.toLocaleString()}${several ? " answers" : ""}`;
+  $("progress-text").replaceChildren(`${done.toLocaleString()} of ${all.toLocaleString()}`, ...(several ? [el("span", { class: "unit" }, " answers")] : []));
   $("progress").setAttribute("aria-label", several ? "Answers given" : "Items labelled");
   $("progress").setAttribute("aria-valuemax", all);
   $("progress").setAttribute("aria-valuenow", done);
