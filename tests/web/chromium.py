@@ -104,3 +104,8 @@ class Visit:
 
     def saved(self):
         self.page.wait_for_selector("#saved[data-state='fine']", timeout=20000)
+
+
+def visit(browser, site, name="ann", role="annotator", **options):
+    """Somebody of this name, who came in by a link."""
+    return Visit(browser.new_context(**options)).open(site.link(name, role))

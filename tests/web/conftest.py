@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the extra web is not installed")
 
+from chromium import Site, chromium
 from office import Office, StoppedClock
 from postgres import Cluster
 
@@ -53,3 +54,17 @@ def small(tmp_path, clock):
     made = Office(str(tmp_path / "store.db"), clock)
     yield made
     made.store.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A server in this process, for the browser."""
+    made = Site(tmp_path)
+    yield made
+    made.stop()

@@ -10,31 +10,13 @@ import time
 
 import numpy as np
 import pytest
-from chromium import Site, Visit, chromium
+from chromium import Site, Visit, visit
 
 from ncalr.web import exchange
 from ncalr.web.store import projects, review, schema
 from ncalr.web.store.projects import NewItem
 
 PAYLOAD = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def site(tmp_path):
-    made = Site(tmp_path)
-    yield made
-    made.stop()
-
-
-def visit(browser, site, name="ann", role="annotator", **options):
-    context = browser.new_context(**options)
-    return Visit(context).open(site.link(name, role))
 
 
 # -- the whole path, with the real command
@@ -415,7 +397,7 @@ def test_memory_does_not_grow_with_the_work(browser, tmp_path):
         )
         me = Visit(context).open(site.link("ann")).ready()
         for _ in range(30):
-            me.press("1")
+            me.press("a")
         me.saved()
         assert me.page.evaluate("() => window.urls") <= 4 + 2
     finally:

@@ -3,7 +3,11 @@
 
 import { ask } from "./net.js";
 
-export const AHEAD = 4;
+// Few, for each was chosen by the model of the moment and is kept from the others. A tab that has lost its connection
+// holds as many as the server lets it for a while: it may happen again.
+const AHEAD = 4;
+const MOST = 10;
+const UNSTEADY = 10 * 60 * 1000;
 
 export class Ahead {
   constructor(tab, kind, purpose) {
@@ -14,7 +18,13 @@ export class Ahead {
     this.done = new Set(); // leases answered here, which the server may not know yet
     this.rest = null;
     this.urls = 0;
+    this.lost = -Infinity; // when the connection was last lost
   }
+
+  get ahead() { return Date.now() - this.lost < UNSTEADY ? MOST : AHEAD; }
+
+  // Items that can be answered now, also without a network.
+  get here() { return this.items.filter((item) => this.kind === "text" || item.image).length; }
 
   async fill() {
     if (this.filling) return this.filling;
@@ -24,8 +34,8 @@ export class Ahead {
 
   async fetch() {
     const open = this.items.filter((item) => !this.done.has(item.token)).length;
-    const want = Math.min(AHEAD + this.pending(), 10);
-    if (open >= AHEAD) return;
+    const want = Math.min(this.ahead + this.pending(), MOST);
+    if (open >= Math.min(this.ahead, want)) return;
     const reply = await ask("POST", "/api/next", { tab: this.tab, want, purpose: this.purpose });
     this.rest = reply.rest ?? null;
     for (const item of reply.items) {
@@ -42,6 +52,7 @@ export class Ahead {
     try {
       const reply = await fetch(`/api/items/${item.item}/picture`, { credentials: "same-origin" });
       if (!reply.ok) {
+        if (reply.status >= 500 || reply.status === 429) throw new Error("later");
         item.problem = (await reply.json()).error;
         return;
       }
@@ -54,8 +65,15 @@ export class Ahead {
       item.height = image.naturalHeight;
       item.image = image;
     } catch {
-      item.problem = "The picture could not be loaded.";
-      item.retry = true;
+      item.later = true; // nothing is wrong with it: there was no connection
+    }
+  }
+
+  // Pictures that did not come are asked for again.
+  again() {
+    for (const item of this.items.filter((each) => each.later)) {
+      item.later = false;
+      item.ready = this.load(item);
     }
   }
 
@@ -74,7 +92,13 @@ export class Ahead {
     this.done.delete(item.token);
     this.items = this.items.filter((known) => known.token !== item.token);
     this.items.unshift(item);
-    if (this.kind === "image") { item.problem = null; item.ready = this.load(item); }
+    if (this.kind === "image") { item.problem = null; item.later = false; item.ready = this.load(item); }
+  }
+
+  // An old answer that was only looked at leaves the screen as it came.
+  putAway() {
+    for (const item of this.items.filter((each) => each.changing)) this.letGo(item);
+    this.items = this.items.filter((item) => !item.changing);
   }
 
   letGo(item) {

@@ -4,10 +4,14 @@ import { $, ago, el, say, show, uuid } from "./dom.js";
 import { ask, farewell } from "./net.js";
 import { Ahead } from "./ahead.js";
 import { reason } from "./draw.js";
-import { MANY, classKeys } from "./keys.js";
+import { Finder } from "./find.js";
+import { keyOf, keyboard } from "./keys.js";
 import { clear, present } from "./stage.js";
 
 const WORDS = { unsure: "unsure", none: "none of these", broken: "broken", skip: "skipped" };
+
+// An answer in words.
+export const words = (project, said) => (said.kind === "label" ? project.classes[said.answer] : WORDS[said.kind] ?? said.kind);
 
 export class Labelling {
   constructor(project, person, outbox, tab, hooks) {
@@ -15,9 +19,7 @@ export class Labelling {
     this.queues = {};
     this.purpose = "label";
     this.done = []; // answers of this session, oldest first: undo walks back through all of them
-    this.keys = classKeys(project.classes);
-    this.many = project.classes.length > MANY;
-    this.recent = [];
+    this.board = keyboard(project.classes);
     this.paint();
     this.other = new BroadcastChannel("ncalr");
     this.other.onmessage = () => this.hooks.refresh();
@@ -36,6 +38,7 @@ export class Labelling {
   async open(purpose) {
     this.purpose = purpose;
     clear();
+    for (const queue of Object.values(this.queues)) queue.putAway();
     await this.refill();
     await this.present();
   }
@@ -45,12 +48,25 @@ export class Labelling {
       await this.queue.fill();
       this.hooks.connected(true);
     } catch (problem) {
-      if (problem.out) this.hooks.out();
-      else this.hooks.connected(false);
+      if (problem.out) { this.hooks.out(); return; }
+      this.queue.rest = null; // nobody knows any more
+      this.hooks.connected(false);
     }
   }
 
+  // The connection is gone, and then back: more items are held from now on, and pictures that did not come are fetched.
+  lost() {
+    for (const queue of Object.values(this.queues)) queue.lost = Date.now();
+  }
+
+  found() {
+    const missing = this.queue.current?.later;
+    for (const queue of Object.values(this.queues)) queue.again();
+    if (missing && !$("work").hidden) this.present();
+  }
+
   async present() {
+    if (this.outbox.stopped) return; // the door is open: it stays in front
     const item = this.queue.current;
     if (!item) {
       this.hooks.empty(this.queue.rest, this.purpose);
@@ -59,43 +75,64 @@ export class Labelling {
     this.hooks.working();
     await present(item, this.project.kind);
     if (item !== this.queue.current) return;
-    item.shown = item.shown ?? Date.now() / 1000;
+    if (!item.later) item.shown = item.shown ?? Date.now() / 1000; // what was not there to be seen is not answered
     this.suggest(item);
+    this.tellChanging(item);
     if (this.purpose === "adjudicate") this.opinions(item);
     show($("said"), this.purpose === "adjudicate");
-    if (this.many) { $("filter").value = ""; this.filter(); if (!matchMedia("(pointer: coarse)").matches) $("filter").focus({ preventScroll: true }); }
+    this.finder?.reset();
     document.body.dataset.item = item.item;
   }
 
   suggest(item) {
     const shown = item.suggestion !== null && item.suggestion !== undefined;
     show($("suggestion"), shown);
-    for (const button of $("classes").children) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
-    if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", {}, this.project.classes[item.suggestion]));
+    for (const button of this.buttons) button.classList.toggle("suggested", shown && Number(button.dataset.answer) === item.suggestion);
+    if (shown) $("suggestion").replaceChildren("The model thinks: ", el("b", { dir: "auto" }, this.project.classes[item.suggestion]));
+  }
+
+  // An old answer is on the stage: what it was, and the way out.
+  tellChanging(item) {
+    const old = item.changing;
+    show($("changing"), Boolean(old));
+    for (const button of this.buttons) button.classList.toggle("standing", old?.kind === "label" && Number(button.dataset.answer) === old.answer);
+    for (const button of $("others").querySelectorAll("[data-kind]")) button.classList.toggle("standing", old?.kind === button.dataset.kind);
+    $("others").querySelector("[data-kind='skip']").disabled = Boolean(old); // it would put the old answer out of force
+    if (old) $("changing").replaceChildren("Changing an old answer: you said ", el("b", { dir: "auto" }, words(this.project, old)), ". ", el("button", { id: "keep", onclick: () => this.keep() }, el("kbd", { "aria-hidden": "true" }, "Esc"), " Keep it"));
+  }
+
+  get changing() { return Boolean(this.queue.current?.changing); }
+
+  async keep() {
+    const { from } = this.queue.current.changing;
+    this.hooks.view(from);
+    say("Kept as it was.");
+    await this.open(from);
   }
 
   async opinions(item) {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
     $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
-      `${entry.by}: `, el("b", {}, entry.kind === "label" ? this.project.classes[entry.answer] : WORDS[entry.kind] ?? entry.kind))));
+      el("bdi", {}, entry.by), ": ", el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 
   answer(kind, number = null) {
     const item = this.queue.current;
-    if (!item || item.shown === undefined) return;
+    if (!item || item.shown === undefined || (item.changing && kind === "skip")) return;
     const record = { id: uuid(), item, kind, answer: number, purpose: this.purpose, based_on: item.based_on ?? null };
     this.outbox.put({ id: record.id, body: {
       item: item.item, kind, lease: item.token, shown: item.shown, answered: Date.now() / 1000, based_on: record.based_on,
-      ...(kind === "label" ? { answer: number } : {}),
+      ...(kind === "label" ? { answer: number } : {}), ...this.underGuideline(),
     } });
     this.done.push(record);
-    if (kind === "label") this.recent = [number, ...this.recent.filter((each) => each !== number)].slice(0, 5);
+    if (kind === "label") this.finder?.used(number);
     this.flash(kind, number);
     this.tellLast();
     this.queue.advance();
     item.shown = item.based_on = undefined;
-    this.hooks.answered(kind);
+    if (item.changing) { this.purpose = item.changing.from; this.hooks.view(this.purpose); }
+    this.hooks.answered();
     if (this.queue.current) {
       this.present();
       this.refill();
@@ -112,11 +149,12 @@ export class Labelling {
       this.hooks.history();
       return;
     }
-    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000 } });
-    if (last.purpose !== this.purpose) { this.purpose = last.purpose; this.hooks.view(last.purpose); }
+    this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000, ...this.underGuideline() } });
+    this.purpose = last.purpose;
+    this.hooks.view(last.purpose);
     last.item.based_on = last.based_on ?? undefined;
     this.queue.back(last.item);
-    this.hooks.answered("undo");
+    this.hooks.answered();
     say("Taken back.");
     await this.present();
     this.tellLast();
@@ -124,30 +162,31 @@ export class Labelling {
 
   // Somebody chose an older answer to change it.
   async change(entry) {
-    const item = { item: entry.item, token: entry.lease, text: entry.text, suggestion: null, based_on: entry.id };
+    const { kind, answer } = entry;
+    const item = { item: entry.item, token: entry.lease, text: entry.text, name: entry.name, suggestion: null, based_on: entry.id, changing: { kind, answer, from: this.purpose } };
+    for (const queue of Object.values(this.queues)) queue.putAway();
     this.purpose = entry.purpose;
     this.hooks.view(entry.purpose);
     this.queue.back(item);
     await this.present();
   }
 
+  // The version of the guidelines that this person was shown; a server that does not ask for it is not told.
+  underGuideline() { return this.guideline === undefined ? {} : { guideline: this.guideline }; }
+
   flash(kind, number) {
-    const button = kind === "label" ? $("classes").querySelector(`[data-answer="${number}"]`) : $("others").querySelector(`[data-kind="${kind}"]`);
+    const button = kind === "label" ? this.buttons[number] : $("others").querySelector(`[data-kind="${kind}"]`);
     if (!button) return;
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), 140);
   }
 
-  word(record) {
-    return record.kind === "label" ? this.project.classes[record.answer] : WORDS[record.kind];
-  }
-
   tellLast() {
     const last = this.done.at(-1);
-    $("last").textContent = last ? `Last: ${this.word(last)}` : "";
+    $("last").textContent = last ? `Last: ${words(this.project, last)}` : "";
     $("why-button").disabled = !last;
     $("undo").disabled = !this.done.length;
-    if (last) say(this.word(last));
+    if (last) say(words(this.project, last));
   }
 
   async why() {
@@ -163,53 +202,26 @@ export class Labelling {
   }
 
   paint() {
-    $("classes").classList.toggle("many", this.many);
-    show($("filter-box"), this.many);
-    $("classes").replaceChildren(...this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": this.keys[at], onclick: () => this.answer("label", at) },
-      this.keys[at] && this.keys[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, this.keys[at]) : null, el("span", {}, name))));
+    const { many, classes } = this.board;
+    $("classes").classList.toggle("many", many);
+    show($("filter-box"), many);
+    this.buttons = this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": classes[at], onclick: () => this.answer("label", at) },
+      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", { dir: "auto" }, name)));
+    $("classes").replaceChildren(...this.buttons);
+    if (many) this.finder = new Finder(this.project.classes, this.buttons, (at) => this.answer("label", at));
+    for (const button of document.querySelectorAll("[data-command]")) this.tellKey(button, keyOf(this.board, button.dataset.command));
     for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", () => this.answer(button.dataset.kind));
     $("undo").addEventListener("click", () => this.undo());
     $("undo").disabled = true;
     $("why-button").addEventListener("click", () => this.why());
-    $("filter").addEventListener("input", () => this.filter());
-    $("filter").addEventListener("keydown", (event) => this.filterKey(event));
   }
 
-  // Classes that hold every letter group typed; those that begin with it come first. The order is fixed otherwise.
-  matches() {
-    const words = $("filter").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const names = this.project.classes.map((name, at) => [name.toLowerCase(), at]);
-    const found = names.filter(([name]) => words.every((word) => name.includes(word)));
-    if (words.length) found.sort((a, b) => Number(b[0].startsWith(words[0])) - Number(a[0].startsWith(words[0])));
-    else if (this.recent.length) found.sort((a, b) => rank(this.recent, a[1]) - rank(this.recent, b[1]));
-    return found.map(([, at]) => at);
-  }
-
-  filter() {
-    const found = this.matches();
-    const typed = $("filter").value.trim() !== "";
-    const buttons = [...$("classes").children].sort((a, b) => found.indexOf(Number(a.dataset.answer)) - found.indexOf(Number(b.dataset.answer)));
-    for (const button of buttons) {
-      const at = found.indexOf(Number(button.dataset.answer));
-      show(button, at >= 0);
-      button.classList.toggle("first", typed && at === 0);
-      if (at >= 0) $("classes").append(button);
-    }
-    if (typed) say(`${found.length} classes${found.length ? `, first ${this.project.classes[found[0]]}` : ""}`);
-  }
-
-  filterKey(event) {
-    if (event.key === "Enter") {
-      const [first] = this.matches();
-      if (first !== undefined && $("filter").value.trim()) { event.preventDefault(); this.answer("label", first); }
-    } else if (event.key === "Escape") {
-      $("filter").value = "";
-      this.filter();
-      $("answers").focus();
-    } else if (event.key === "z" && (event.ctrlKey || event.metaKey) && !$("filter").value) {
-      event.preventDefault();
-      this.undo();
-    }
+  // The key that a command really has in this project: on the button where there is room, in its title otherwise.
+  tellKey(button, key) {
+    const place = button.querySelector("kbd");
+    if (place) { place.textContent = key ?? ""; show(place, Boolean(key)); }
+    else if (key) button.title = `${button.title} (${key})`;
+    if (key) button.setAttribute("aria-keyshortcuts", key.replace("⌥", "Alt+"));
   }
 
   async beat() {
@@ -232,15 +244,13 @@ export class Labelling {
   }
 }
 
-function rank(recent, at) {
-  const place = recent.indexOf(at);
-  return place < 0 ? recent.length + 1 : place;
-}
-
+// The line about the model, and whether it is a trouble. "starting": the training process has not spoken up yet.
 export function freshness(model) {
   if (model.worker === "gone") return ["The training process is not running; labelling goes on with the order there is.", true];
   if (model.worker === "failed") return [`The last training failed (${model.message}); labelling goes on with the order there is.`, true];
-  const busy = model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
+  const off = model.worker === "off";
+  const busy = off ? "; training is switched off" : model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
+  if (off && !model.epoch) return ["Training is switched off", false];
   if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
   const since = model.answers_since ? `, ${model.answers_since} answers since` : "";
   return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}`, false];

@@ -2,10 +2,13 @@
 
 import { $, el, say, show, uuid } from "./dom.js";
 import { ask, whoami } from "./net.js";
-import { Outbox } from "./outbox.js";
-import { Labelling, freshness } from "./label.js";
-import { COMMANDS, isWriting } from "./keys.js";
-import { markdown } from "./markdown.js";
+import { Outbox, waitingOfOthers } from "./outbox.js";
+import { Labelling, freshness, words } from "./label.js";
+import { notice } from "./notices.js";
+import { showHistory as listHistory } from "./history.js";
+import { Guide } from "./guide.js";
+import { listKeys } from "./help.js";
+import { isWriting, meaning } from "./keys.js";
 import { prepareStage, reset, zoom } from "./stage.js";
 import { showTeam } from "./team.js";
 
@@ -14,8 +17,9 @@ let me = null;
 let project = null;
 let outbox = null;
 let labelling = null;
+let guide = null;
 let view = "label";
-let count = { items: 0, closed: 0 };
+let count = { done: 0, all: 0 };
 
 // -- coming in
 
@@ -28,6 +32,9 @@ function theme(next) {
   if (next) localStorage.setItem("ncalr-theme", next);
 }
 
+const INVITED = "You were invited to label. What may the others call you?";
+const PASTE = "Open the link you were given, or paste it here.";
+
 async function begin() {
   theme();
   prepareStage();
@@ -35,45 +42,66 @@ async function begin() {
   if (token) {
     try {
       const { kind } = await ask("POST", "/api/link", { token });
-      if (kind === "invitation") return door("Welcome", "You were invited to label. What may the others call you?", true);
+      if (kind === "invitation") return door("Welcome", INVITED, token);
       await ask("POST", "/api/enter", { token });
     } catch (problem) {
       if (!(await inside())) return door("Come in", problem.message);
     }
   }
   if (await inside()) return start();
-  return door("Come in", "Open the link you were given, or paste it here.");
+  return door("Come in", PASTE);
 }
 
 async function inside() {
   try { me = await whoami(); return true; } catch (problem) {
-    if (problem.gone) { banner("The server does not answer.", "Try again", () => location.reload()); }
+    if (problem.gone) notice("start", "The server does not answer.", "Try again", () => location.reload());
     return false;
   }
 }
 
-function door(title, text, named = false) {
+// With an invitation the door asks for a name, otherwise for a link; one that was pasted may be an invitation as well.
+function door(title, text, invitation = null) {
   document.body.dataset.view = "door";
+  document.body.dataset.item = "";
   only("door");
+  tellOthers(outbox && me);
   $("door-title").textContent = title;
   $("door-text").textContent = text;
-  show($("door-name"), named);
-  show($("door-link"), !named);
-  $(named ? "name" : "token").focus();
+  $("door-error").textContent = "";
+  show($("door-name"), invitation);
+  show($("door-before"), invitation);
+  show($("door-link"), !invitation);
+  $(invitation ? "name" : "token").focus();
   $("door-form").onsubmit = async (event) => {
     event.preventDefault();
-    const given = named ? token : $("token").value.trim().replace(/^.*enter=/, "");
+    const given = invitation ?? $("token").value.trim().replace(/^.*enter=/, "");
     try {
-      await ask("POST", "/api/enter", { token: given, ...(named ? { name: $("name").value } : {}) });
+      if (!invitation && (await ask("POST", "/api/link", { token: given })).kind === "invitation") return door("Welcome", welcome(), given);
+      await ask("POST", "/api/enter", { token: given, ...(invitation ? { name: $("name").value } : {}) });
+      const before = me;
       me = await whoami();
-      if (outbox) { outbox.resume(); banner(null); choose(view); } else start();
-    } catch (problem) { $("door-error").textContent = problem.message; }
+      if (!outbox) return await start();
+      if (me.key !== before.key) return location.reload(); // somebody else: nothing of the one before is sent as theirs
+      outbox.resume();
+      return await choose(view);
+    } catch (problem) { $("door-error").textContent = problem.gone ? "The server does not answer; try again in a moment." : problem.message; }
   };
 }
 
+// Whoever still has answers here would leave them behind by becoming somebody new.
+function welcome() {
+  const waiting = outbox?.waiting().length;
+  return waiting ? `This is an invitation for somebody new. ${counted(waiting, "answer")} of ${me.name} would stay behind in this browser: ask for a link for ${me.name} instead.` : INVITED;
+}
+
 async function start() {
-  project = await ask("GET", "/api/project");
+  try { project = await ask("GET", "/api/project"); } catch (problem) {
+    only(null);
+    return void notice("start", problem.gone ? "The server does not answer." : `The project cannot be opened: ${problem.message}.`, "Try again", () => location.reload());
+  }
   document.title = `${project.name} · ncalr`;
+  localStorage.setItem(`ncalr-name:${me.key}`, me.name);
+  tellOthers(me);
   outbox = new Outbox(me.key, outboxChanged);
   let tab = sessionStorage.getItem("ncalr-tab");
   if (!tab || performance.getEntriesByType("navigation")[0]?.type === "navigate") tab = uuid();
@@ -81,8 +109,8 @@ async function start() {
   labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, history: showHistory, view: mark });
   outbox.tell();
   outbox.kick();
-  guidelines();
-  keysHelp();
+  guide = new Guide(project, me, labelling);
+  listKeys(labelling.board);
   show($("view-team"), me.role !== "annotator");
   const wanted = location.hash.slice(1);
   refresh();
@@ -92,14 +120,29 @@ async function start() {
 
 function out() {
   if (outbox.stopped !== "out") { outbox.stopped = "out"; outbox.tell(); }
-  door("Your session has ended", "Nothing is lost: what you answered waits in this browser and is sent as soon as you are back. Open a new link, or paste it here.");
+  if (document.body.dataset.view === "door") return; // perhaps somebody is writing there
+  gone = false;
+  notice("gone", null);
+  door("Your session has ended", "Nothing is lost: what you answered waits in this browser and is sent as soon as you are back. Open a new link, or paste it here; an owner makes one for you in the team view.");
+}
+
+const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+// Answers that somebody else gave in this browser, and that only they can send.
+function tellOthers(person) {
+  const waiting = Object.entries(waitingOfOthers(person?.key)).map(([key, number]) => [number, localStorage.getItem(`ncalr-name:${key}`) ?? "somebody else"]);
+  if (!waiting.length || sessionStorage.getItem("ncalr-others-hidden")) return notice("others", null);
+  const names = waiting.map(([, name]) => name);
+  const alone = waiting.length === 1 && waiting[0][0] === 1;
+  notice("others", `${waiting.map(([number, name]) => `${counted(number, "answer")} of ${name}`).join(" and ")} ${alone ? "waits" : "wait"} in this browser: come back as ${names.join(" or ")} to send ${alone ? "it" : "them"}.`,
+    "Hide", () => sessionStorage.setItem("ncalr-others-hidden", "yes"));
 }
 
 // -- views
 
 function only(id) {
   for (const each of ["work", "empty", "team", "door"]) show($(each), each === id);
-  show($("bar"), id !== "door");
+  show($("bar"), id !== null && id !== "door");
 }
 
 function mark(next) {
@@ -122,23 +165,38 @@ async function choose(next) {
   await labelling.open(next);
 }
 
-function working() { only("work"); clearTimeout(lookAgain); }
+// While the session is over, the door stays in front of everything; and whoever went to the team view stays there.
+const elsewhere = () => outbox.stopped || view === "team";
+
+function working() {
+  clearTimeout(lookAgain);
+  if (!elsewhere()) only("work");
+}
 
 let lookAgain = 0;
 function empty(rest, purpose) {
+  clearTimeout(lookAgain);
+  if (elsewhere()) return;
   only("empty");
+  paintEmpty = () => tellEmpty(rest, purpose);
+  paintEmpty();
+  lookAgain = setTimeout(() => { if (!$("empty").hidden) labelling.open(labelling.purpose); }, rest?.done ? 15000 : 3000);
+}
+
+let paintEmpty = () => {};
+function tellEmpty(rest, purpose) {
   document.body.dataset.item = "";
   const actions = [];
   const { title, text } = emptyWords(rest, purpose);
   $("empty-title").textContent = title;
   $("empty-text").textContent = text;
   if (labelling.done.length) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
+  const decides = purpose === "label" && me.role !== "annotator" && count.disputes > 0;
+  if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${count.disputes.toLocaleString()} to decide`));
   if (purpose !== "label") actions.push(el("button", { class: "primary", onclick: () => choose("label") }, "Back to labelling"));
-  else if (count.review) actions.push(el("button", { class: "primary", onclick: () => choose("review") }, "Take a second look"));
+  else if (count.review) actions.push(el("button", { class: decides ? null : "primary", onclick: () => choose("review") }, "Take a second look"));
   if (me.role !== "annotator") actions.push(el("button", { onclick: () => choose("team") }, "Team view"));
   $("empty-actions").replaceChildren(...actions);
-  clearTimeout(lookAgain);
-  lookAgain = setTimeout(() => { if (!$("empty").hidden) labelling.open(labelling.purpose); }, rest?.done ? 15000 : 3000);
 }
 
 function emptyWords(rest, purpose) {
@@ -147,6 +205,9 @@ function emptyWords(rest, purpose) {
   if (purpose === "adjudicate" && count.disputes) return { title: `None for you right now, ${count.disputes} to decide`, text: "They are on the screen of somebody who decides, or in another tab of yours." };
   if (purpose === "adjudicate") return { title: "Nothing to decide", text: "Items that people disagree about come here." };
   if (!rest) return { title: "No connection", text: "Items will come as soon as the server answers." };
+  if (rest.done && count.disputes) {
+    return { title: "Everything is answered", text: `${counted(count.disputes, "item")} ${count.disputes === 1 ? "is" : "are"} still to be decided${me.role === "annotator" ? ", by a reviewer. Thank you." : ": people disagree, or nobody was sure."}` };
+  }
   if (rest.done) return { title: "All done", text: "Nothing is open any more. Thank you." };
   const parts = [];
   const clock = rest.until ? new Date(rest.until * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "";
@@ -162,20 +223,24 @@ async function refresh() {
   if (document.hidden || !me || outbox?.stopped) return;
   try {
     const state = await ask("GET", "/api/state");
-    const { progress } = state;
-    const disputes = progress.status.disputed + progress.status.unclear;
-    count = { items: progress.items, closed: progress.closed, review: progress.review, disputes };
+    const { progress, model } = state;
+    const disputes = progress.undecided ?? progress.status.disputed + progress.status.unclear;
+    const several = project.votes > 1 && progress.wanted !== undefined; // what counts then is answers
+    const next = { done: several ? progress.answers : progress.closed, all: several ? progress.wanted : progress.items, several, review: progress.review, disputes };
+    const changed = next.review !== count.review || next.disputes !== count.disputes;
+    count = next;
     paintProgress();
+    if (changed && !$("empty").hidden) paintEmpty();
     $("review-count").textContent = progress.review || "";
     show($("view-review"), progress.review > 0 || view === "review");
     $("dispute-count").textContent = disputes || "";
     show($("view-adjudicate"), me.role !== "annotator" && (disputes > 0 || view === "adjudicate"));
-    const [text, trouble] = freshness(state.model);
+    const [text, trouble] = freshness(model);
     $("fresh").textContent = trouble ? "" : text;
-    document.body.dataset.epoch = state.model.epoch;
+    notice("training", trouble ? text : null);
+    document.body.dataset.epoch = model.epoch;
     connected(true);
-    if (trouble) banner(text);
-    else if (!$("banner").dataset.held) banner(null);
+    if (state.guideline !== undefined) await guide.is(state.guideline);
   } catch (problem) {
     if (problem.out) out();
     else connected(false);
@@ -183,18 +248,35 @@ async function refresh() {
 }
 
 function paintProgress() {
-  const share = count.items ? count.closed / count.items : 0;
-  $("progress-fill").style.width = `${100 * share}%`;
-  $("progress-text").textContent = `${count.closed.toLocaleString()} of ${count.items.toLocaleString()}`;
-  $("progress").setAttribute("aria-valuemax", count.items);
-  $("progress").setAttribute("aria-valuenow", count.closed);
+  const { done, all, several } = count;
+  $("progress-fill").style.width = `${all ? (100 * done) / all : 0}%`;
+  $("progress-text").replaceChildren(`${done.toLocaleString()} of ${all.toLocaleString()}`, ...(several ? [el("span", { class: "unit" }, " answers")] : []));
+  $("progress").setAttribute("aria-label", several ? "Answers given" : "Items labelled");
+  $("progress").setAttribute("aria-valuemax", all);
+  $("progress").setAttribute("aria-valuenow", done);
 }
 
-function answered() { /* the counter itself comes from the server: what the screen says is what the export holds */ }
+// The counter itself comes from the server: what the screen says is what the export holds.
+function answered() { if (gone) tellGone(); }
 
+let gone = false;
 function connected(yes) {
-  if (yes) { if ($("banner").dataset.held === "gone") banner(null); return; }
-  banner("No connection. Go on: your answers are kept in this browser and sent as soon as it is back.", null, null, "gone");
+  if (yes && !gone) return;
+  gone = !yes;
+  if (gone) {
+    labelling?.lost();
+    tellGone();
+  } else {
+    notice("gone", null);
+    outbox.hurry();
+    labelling.found();
+  }
+}
+
+function tellGone() {
+  const here = view === "team" ? 0 : labelling?.queue.here;
+  const kept = "are kept in this browser and sent as soon as it is back";
+  notice("gone", here ? `No connection. Go on with the ${counted(here, "item")} that ${here === 1 ? "is" : "are"} here: your answers ${kept}.` : `No connection. Your answers ${kept}; new items come then.`);
 }
 
 function outboxChanged({ waiting, stopped, problem }) {
@@ -203,13 +285,11 @@ function outboxChanged({ waiting, stopped, problem }) {
   saved.textContent = waiting ? `${waiting} on the way` : "Saved";
   if (stopped === "out" && document.body.dataset.view !== "door") out();
   if (problem && !problem.waiting) {
-    const both = problem.facts?.current ? ` It stands as ${wordOf(problem.facts.current)}; you had said ${wordOf(problem.facts.yours)}.` : "";
-    banner(`An answer was not taken: ${problem.message}.${both}`, "Look at it", showHistory, "answer");
+    const both = problem.facts?.current ? ` It stands as ${words(project, problem.facts.current)}; you had said ${words(project, problem.facts.yours)}.` : "";
+    notice("answer", `An answer was not taken: ${problem.message}.${both}`, "Look at it", showHistory);
   } else if (problem?.waiting) connected(false);
-  else if (!waiting) { if ($("banner").dataset.held === "gone") banner(null); refreshSoon(); }
+  else if (!waiting) refreshSoon();
 }
-
-const wordOf = (said) => (said.kind === "label" ? project.classes[said.answer] : said.kind);
 
 let soon = 0;
 function refreshSoon() {
@@ -217,51 +297,17 @@ function refreshSoon() {
   soon = setTimeout(refresh, 250);
 }
 
-function banner(text, action = null, then = null, held = "") {
-  show($("banner"), Boolean(text));
-  $("banner").dataset.held = text ? held : "";
-  if (!text) return;
-  $("banner").replaceChildren(text, ...(action ? [el("button", { onclick: () => { banner(null); then(); } }, action)] : []));
-}
-
 // -- panels and keys
 
-function guidelines() {
-  const text = project.guideline.text.trim();
-  $("guide-text").replaceChildren(...(text ? markdown(text) : [el("p", { class: "soft" }, "Nobody has written guidelines yet.")]),
-    el("p", { class: "soft" }, `Version ${project.guideline.version}`));
-}
+const showHistory = () => listHistory(project, outbox, (entry) => labelling.change(entry));
 
-function guide() {
-  show($("guide"), $("guide").hidden);
-  $("guide-button").setAttribute("aria-expanded", String(!$("guide").hidden));
-  if (!$("guide").hidden) $("guide-close").focus();
-}
-
-function keysHelp() {
-  const rows = [];
-  if (!labelling.many) rows.push([[labelling.keys[0], "…"], "a class, by the key on its button"]);
-  else rows.push([["f"], "find a class by typing"], [["Enter"], "take the first that was found"], [["Esc"], "leave the field, for the keys below"]);
-  rows.push([["u"], "unsure: somebody else is asked"], [["n"], "none of these"], [["b"], "broken item"], [["s"], "skip: it comes back later"], [["z"], "undo, as far back as you like"],
-    [["w"], "why the last item was picked"], [["h"], "your answers, to change one"], [["g"], "guidelines"], [["+", "-", "0"], "zoom and fit"], [["d"], "light or dark"]);
-  $("keys").replaceChildren(...rows.flatMap(([names, text]) => [el("dt", {}, ...names.flatMap((name) => [el("kbd", {}, name), " "])), el("dd", {}, text)]));
-}
-
-async function showHistory() {
-  const waiting = outbox.waiting().length;
-  $("outbox-text").textContent = waiting ? `${waiting} answers are still on their way.` : "All your answers are stored.";
-  $("history-list").replaceChildren();
-  if (!$("history").open) $("history").showModal();
-  const entries = await ask("GET", "/api/history?limit=100").catch(() => []);
-  $("history-list").replaceChildren(...entries.map((entry) => el("li", {},
-    project.kind === "image" ? el("img", { src: `/api/items/${entry.item}/picture?size=320`, alt: "", loading: "lazy" }) : null,
-    el("span", { class: "words" }, entry.text ?? ""), el("b", {}, wordOf(entry)),
-    el("button", { class: "quiet", onclick: () => { $("history").close(); labelling.change(entry); } }, "Change"))));
-}
-
-const ACTIONS = {
-  undo: () => labelling.undo(), why: () => labelling.why(), guide, theme: flipTheme, history: showHistory,
-  help: () => $("help").showModal(), find: () => { if (!$("filter-box").hidden) $("filter").focus(); },
+const EVERYWHERE = { guide: () => guide.flip(), theme: flipTheme, help: () => $("help").showModal() };
+const AT_WORK = {
+  undo: () => labelling.undo(), why: () => labelling.why(), history: showHistory, find: () => { if (labelling.finder) $("filter").focus(); },
+};
+const ON_ITEMS = {
+  larger: () => zoom(1.5), smaller: () => zoom(1 / 1.5), fit: reset,
+  ...Object.fromEntries(["unsure", "none", "broken", "skip"].map((kind) => [kind, () => labelling.answer(kind)])),
 };
 
 function flipTheme() {
@@ -270,36 +316,46 @@ function flipTheme() {
 
 function wire() {
   for (const name of VIEWS) $(`view-${name}`).addEventListener("click", () => choose(name));
-  $("guide-button").addEventListener("click", guide);
-  $("guide-close").addEventListener("click", () => { guide(); $("guide-button").focus(); });
-  $("help-button").addEventListener("click", ACTIONS.help);
+  $("guide-button").addEventListener("click", EVERYWHERE.guide);
+  $("guide-close").addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
+  $("help-button").addEventListener("click", EVERYWHERE.help);
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
   document.addEventListener("team", () => choose("team"));
-  document.addEventListener("guideline", guidelines);
+  document.addEventListener("guideline", () => { guide.paint(); guide.read(); }); // whoever wrote them has seen them
   document.addEventListener("visibilitychange", refresh);
+  window.addEventListener("online", refresh);
+  window.addEventListener("hashchange", () => { if (location.hash.startsWith("#enter=")) location.reload(); }); // a link, opened in this tab
   document.addEventListener("keydown", key);
 }
 
 function key(event) {
-  if (!labelling || document.querySelector("dialog[open]")) return;
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !isWriting(event.target)) {
-    event.preventDefault();
-    labelling.undo();
-    return;
-  }
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isWriting(event.target)) return;
-  if (event.key === "Escape" && !$("guide").hidden) return void guide();
-  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const command = COMMANDS[pressed];
-  if (command && ACTIONS[command]) { event.preventDefault(); return void ACTIONS[command](); }
-  if ($("work").hidden) return;
-  if (command) { event.preventDefault(); return void labelling.answer(command); }
-  const number = labelling.many ? -1 : labelling.keys.indexOf(pressed);
-  if (number >= 0) { event.preventDefault(); return void labelling.answer("label", number); }
-  if (pressed === "+" || pressed === "=") zoom(1.5);
-  else if (pressed === "-") zoom(1 / 1.5);
-  else if (pressed === "0" || pressed === "Backspace") reset();
+  if (!labelling || document.querySelector("dialog[open]") || document.body.dataset.view === "door") return;
+  const asked = act(event);
+  if (!asked) return;
+  event.preventDefault();
+  asked();
+}
+
+// What a key press does here and now, if anything. In the field that finds a class, signs are signs: commands have Alt,
+// and as long as it is empty, "?" and Ctrl+Z are not meant for it either.
+function act(event) {
+  const writing = isWriting(event.target);
+  const field = event.target === $("filter");
+  const empty = field && !$("filter").value;
+  const working = !$("work").hidden;
+  const labels = working || !$("empty").hidden; // not in the team view: nothing is answered or taken back unseen
+  if (event.ctrlKey || event.metaKey) return event.key.toLowerCase() === "z" && labels && (!writing || empty) ? AT_WORK.undo : null;
+  if (event.altKey && !labelling.board.many) return null; // the browser's own
+  if (event.repeat || (writing && !(field && event.altKey) && !(empty && ["?", "Escape"].includes(event.key)))) return null;
+  if (event.key === "Escape") return guide.isOpen ? () => guide.close() : working && labelling.changing ? () => labelling.keep() : null;
+  const { answer, recent, command } = meaning(labelling.board, event);
+  if (EVERYWHERE[command]) return EVERYWHERE[command];
+  if (labels && AT_WORK[command]) return AT_WORK[command];
+  if (!working) return null;
+  if (answer !== undefined) return () => labelling.answer("label", answer);
+  if (recent !== undefined) return () => labelling.finder.takeRecent(recent);
+  return ON_ITEMS[command] ?? null;
 }
 
 window.addEventListener("error", (event) => say(`Something went wrong: ${event.message}`));

@@ -7,12 +7,23 @@ import { ask } from "./net.js";
 const PREFIX = "ncalr-answer:";
 const LONGEST = 30000;
 
+// Answers of other people that wait in this browser: how many, by the person's key.
+export function waitingOfOthers(person) {
+  const found = {};
+  for (let at = 0; at < localStorage.length; at += 1) {
+    const [prefix, key] = localStorage.key(at).split(":");
+    if (`${prefix}:` === PREFIX && key !== person) found[key] = (found[key] ?? 0) + 1;
+  }
+  return found;
+}
+
 export class Outbox {
   constructor(person, listener) {
     this.prefix = `${PREFIX}${person}:`;
     this.listener = listener;
     this.stopped = null; // "out" while the session is over
     this.pause = 500;
+    this.notBefore = 0; // when the server asked us to wait
     this.memory = new Map(); // where storage is full or forbidden, the tab itself keeps them
     this.running = false;
     window.addEventListener("online", () => this.kick());
@@ -59,7 +70,13 @@ export class Outbox {
 
   resume() {
     this.stopped = null;
-    this.kick();
+    this.hurry();
+  }
+
+  // The connection is back: send now, and not when the pause is over that was getting longer and longer.
+  hurry() {
+    this.pause = 500;
+    if (Date.now() >= this.notBefore) this.kick();
   }
 
   async kick() {
@@ -92,7 +109,7 @@ export class Outbox {
           this.tell({ message: problem.message, facts: problem.facts, answer: next });
           continue;
         }
-        if (problem.wait) this.pause = problem.wait * 1000;
+        if (problem.wait) { this.pause = problem.wait * 1000; this.notBefore = Date.now() + this.pause; }
         this.tell(problem.gone ? { message: problem.message, waiting: true } : null);
         return;
       }

@@ -1,6 +1,6 @@
 // The item on the stage: a picture that can be zoomed, moved and lit, or a text. The file itself is never changed.
 
-import { $, show } from "./dom.js";
+import { $, el, show } from "./dom.js";
 
 const TINY = 96;
 let scale = 1;
@@ -13,15 +13,18 @@ export async function present(item, kind) {
   show($("text"), kind === "text");
   show($("picture-frame"), false);
   show($("stage-tools"), kind === "image");
+  named(item);
   if (kind === "text") {
-    $("text").textContent = item.text ?? "";
+    const empty = !item.text?.trim();
+    $("text").textContent = empty ? "(empty text)" : item.text;
+    $("text").classList.toggle("soft", empty);
     $("text").classList.toggle("long", (item.text ?? "").length > 700);
     $("text").scrollTop = 0;
     return;
   }
   await item.ready;
-  if (item.problem || !item.url) {
-    $("unshown").textContent = `${item.problem || "The picture could not be loaded."} You can mark it as broken (b).`;
+  if (!item.url) {
+    $("unshown").replaceChildren(...unshown(item));
     show($("unshown"), true);
     return;
   }
@@ -32,9 +35,29 @@ export async function present(item, kind) {
   show($("picture-frame"), true);
 }
 
+// The item's name, small in a corner: to speak about it with others, and to find the file.
+function named(item) {
+  show($("item-name"), Boolean(item.name));
+  $("item-name").textContent = item.name?.split("/").at(-1) ?? "";
+  $("item-name").title = item.name ?? "";
+}
+
+// Why there is no picture, in words for people: what a decoder says about itself stays out of it.
+function unshown(item) {
+  const name = item.name ? el("b", { dir: "auto" }, item.name) : "The file";
+  if (item.later) return [el("p", {}, "There is no connection, and this picture was not fetched before. It comes as soon as the connection is back.")];
+  if (/no such picture/.test(item.problem)) {
+    return [el("p", {}, name, " is not where it was."), el("p", {}, "Was the folder moved? Ask whoever started the server before you mark anything as broken.")];
+  }
+  const told = /cannot be shown: (.)(.*)$/.exec(item.problem);
+  const plain = told ? `${told[1].toUpperCase()}${told[2]}.` : "It may be damaged, or no picture at all.";
+  return [el("p", {}, name, " cannot be shown as a picture."), el("p", {}, `${plain} You can mark it as broken.`)];
+}
+
 export function clear() {
   $("picture").removeAttribute("src");
   $("text").textContent = "";
+  show($("item-name"), false);
 }
 
 function place() {

@@ -4,12 +4,13 @@ import { $, el, percent } from "./dom.js";
 import { ask } from "./net.js";
 import { bars, curve } from "./draw.js";
 
+const ROLES = ["annotator", "reviewer", "owner"];
 const between = (part) => (part.total ? `95 % interval ${percent(part.low)} to ${percent(part.high)}, from ${part.total}` : "nothing to go by yet");
 const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
-  const tiles = [advice(found), done(found), accuracy(found), second(found), classes(found), agreement(found)];
+  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found), agreement(found)];
   if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
   if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
@@ -28,8 +29,8 @@ function advice(found) {
   return box;
 }
 
-function done(found) {
-  const { items, closed, status } = found.progress;
+function done(found, project) {
+  const { items, closed, status, answers, wanted } = found.progress;
   const speeds = found.people.map((person) => person.an_hour).filter((speed) => speed);
   const rest = items - closed;
   const speed = speeds.reduce((a, b) => a + b, 0);
@@ -38,6 +39,7 @@ function done(found) {
   const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} an hour together, the rest takes ${left} of work` : "";
   const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
   return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
+    project.votes > 1 && wanted !== undefined ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
     el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
 }
 
@@ -100,31 +102,62 @@ function head(...names) {
 }
 
 function folks(found, me) {
-  const rows = found.people.map((person) => el("tr", {}, el("td", {}, person.name), el("td", {}, person.active ? person.role : "away"), el("td", {}, String(person.answers)),
+  const owner = me.role === "owner";
+  const place = el("div", { role: "status" });
+  const rows = found.people.map((person) => el("tr", {}, el("td", {}, el("bdi", {}, person.name)), el("td", {}, owner && person.active && person.key !== me.key ? roles(person, place) : person.active ? person.role : "away"), el("td", {}, String(person.answers)),
     el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.agrees.total ? percent(person.agrees.share) : "–"), el("td", {}, person.accuracy ? span(person.accuracy.share, person.accuracy.low, person.accuracy.high) : "–"),
-    me.role === "owner" ? el("td", {}, manage(person, me)) : null));
-  const last = me.role === "owner" ? ["entry"] : [];
+    owner ? el("td", {}, ...entry(person, me, place)) : null));
+  const last = owner ? ["entry"] : [];
   const box = tile("People", table("People", ["name", "role", "answers", "an hour", "unsure", "agrees with the others", "estimated accuracy", ...last], rows));
   box.classList.add("wide");
-  if (me.role === "owner") box.append(invite());
+  if (owner) box.append(place, invite());
   return box;
 }
 
-function manage(person, me) {
-  if (person.key === me.key) return "";
-  const again = () => document.dispatchEvent(new CustomEvent("team"));
-  return el("button", { class: "quiet", onclick: async () => { await ask("PATCH", `/api/people/${person.key}`, { active: !person.active }); again(); } }, person.active ? "Send away" : "Let in again");
+// What an owner can do about somebody's entry. Where it fails, the reason stands below the list.
+async function managed(place, change) {
+  try { await change(); } catch (problem) { place.replaceChildren(el("p", {}, problem.message)); }
+}
+
+async function changed(person, what) {
+  await ask("PATCH", `/api/people/${person.key}`, what);
+  document.dispatchEvent(new CustomEvent("team"));
+}
+
+function roles(person, place) {
+  const select = el("select", { class: "field", "aria-label": `Role of ${person.name}` }, ...ROLES.map((name) => el("option", { selected: name === person.role }, name)));
+  select.addEventListener("change", () => managed(place, () => changed(person, { role: select.value })));
+  return select;
+}
+
+function entry(person, me, place) {
+  const link = async () => {
+    const { url } = await ask("POST", `/api/people/${person.key}/link`);
+    give(place, url, `For ${person.name}, also on another device. Works once, for a day.`);
+  };
+  const found = [];
+  if (person.active) found.push(el("button", { class: "quiet", "aria-label": `New link for ${person.name}`, onclick: () => managed(place, link) }, "New link"));
+  if (person.key !== me.key) {
+    const word = person.active ? "Send away" : "Let in again";
+    found.push(el("button", { class: "quiet", "aria-label": `${word}: ${person.name}`, onclick: () => managed(place, () => changed(person, { active: !person.active })) }, word));
+  }
+  return found;
+}
+
+// A link to pass on, also on the clipboard where the browser allows it.
+function give(place, url, text) {
+  place.replaceChildren(el("div", { class: "link-box" }, url), el("p", {}, text));
+  navigator.clipboard?.writeText(url).catch(() => {});
 }
 
 function invite() {
-  const role = el("select", { class: "field", "aria-label": "Role" }, ...["annotator", "reviewer", "owner"].map((name) => el("option", {}, name)));
+  const role = el("select", { class: "field", "aria-label": "Role" }, ...ROLES.map((name) => el("option", {}, name)));
   const place = el("div");
   const make = async () => {
     const { url } = await ask("POST", "/api/invitations", { role: role.value });
-    place.replaceChildren(el("div", { class: "link-box" }, url), el("p", {}, "Works once, for a day. Send it to one person."));
-    navigator.clipboard?.writeText(url).catch(() => {});
+    give(place, url, "Works once, for a day. Send it to one person.");
   };
-  return el("div", {}, el("p", {}, "Invite somebody by a link:"), el("div", { class: "row" }, role, el("button", { onclick: make }, "Make a link")), place);
+  return el("div", {}, el("p", {}, "Invite somebody new by a link (whoever was here before gets a new link of their own, above):"), el("div", { class: "row" }, role, el("button", { onclick: make }, "Make a link")), place);
 }
 
 function owner(settings, project) {
@@ -134,6 +167,7 @@ function owner(settings, project) {
   const save = async () => {
     try {
       await ask("PATCH", "/api/settings", { votes: Number(votes.value), suggestions: hints.checked });
+      project.votes = Number(votes.value);
       note.textContent = "Saved.";
     } catch (problem) { note.textContent = problem.message; }
   };
