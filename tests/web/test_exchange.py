@@ -95,13 +95,84 @@ def test_the_image_folder(tmp_path):
     )
     desk.label("ann", 0)
     desk.label("ann", 0)
-    assert exchange.write_folder(desk.store, root, tmp_path / "out") == 2
+    assert exchange.write_folder(desk.store, root, tmp_path / "out").classes == {"../cat": 2}
     found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png"))
-    assert found == ["_cat/a.png", "_cat/deep__b.png"]
+    assert found == ["__cat/a.png", "__cat/deep__b.png"]
     assert (tmp_path / "out" / "labels.jsonl").exists()
     with pytest.raises(BadInput, match="not empty"):
         exchange.write_folder(desk.store, root, tmp_path / "out")
     desk.store.close()
+
+
+CLASSES = ["C#", "C+", "C?", "C*", "positive 😀", "positive 😡", "labels.jsonl", "nul"]
+FILES = ["a!.png", "a?.png", "a*.png", "x/y.png", "x__y.png", "A!.PNG", f"{'l' * 220}1.png", f"{'l' * 220}2.png"]
+
+
+def test_no_picture_of_the_image_folder_lies_over_another(tmp_path):
+    root = tmp_path / "photos"
+    (root / "x").mkdir(parents=True)
+    for at, name in enumerate(FILES):
+        (root / name).write_bytes(bytes([at]))
+    desk = Office(str(tmp_path / "s.db"), StoppedClock())
+    projects.create(desk.store, "p", "image", CLASSES, [projects.NewItem(name) for name in FILES])
+    said = {}
+    for at in range(len(FILES)):
+        lease, _ = desk.label("ann", at)
+        said[FILES[desk.names([lease])[0] - 1]] = CLASSES[at]
+    (root / "x" / "y.png").unlink()
+    copied = exchange.write_folder(desk.store, root, tmp_path / "out")
+    assert (copied.count, list(copied.missing)) == (len(FILES) - 1, ["x/y.png"])
+    written = [path for path in (tmp_path / "out").rglob("*") if path.suffix.lower() == ".png"]
+    assert sorted(path.read_bytes()[0] for path in written) == [0, 1, 2, 4, 5, 6, 7]
+    folders = exchange.file_names(CLASSES, taken=["labels.jsonl"])
+    assert len({name.casefold() for name in folders.values()}) == len(CLASSES)
+    assert (folders["C#"], folders["positive 😀"]) == ("C#", "positive 😀")
+    for path in written:
+        name = FILES[path.read_bytes()[0]]
+        assert path.parent.name == folders[said[name]]
+    assert len(exchange.read(tmp_path / "out" / "labels.jsonl")) == len(FILES)
+    desk.store.close()
+
+
+@given(st.lists(st.text(max_size=5), unique=True))
+@settings(max_examples=100, deadline=None)
+def test_names_of_files_are_as_many_as_the_names(names):
+    names = [name for name in names if name.isprintable()]
+    made = exchange.file_names(names)
+    assert len({name.casefold() for name in made.values()}) == len(names)
+    for name in made.values():
+        assert not set(name) & set('/\\:*?"<>|')
+        assert not name.startswith(".")
+    assert exchange.file_names(names) == made
+
+
+def test_a_plain_table_of_names_and_labels(small, tmp_path):
+    small.project(items=4)
+    (tmp_path / "plain.csv").write_text("name,label\nitem0000000,cat\nitem0000001,dog\nitem0000002,\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "plain.csv")) == 2
+    (tmp_path / "who.tsv").write_text("by\tname\tlabel\nzoe\titem0000003\tbird\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "who.tsv")) == 1
+    said = [(record.label, record.votes[0].by) for record in all_records(small)]
+    assert said == [("cat", "import"), ("dog", "import"), ("bird", "zoe")]
+
+
+def test_files_that_are_torn_or_written_in_another_alphabet(small, tmp_path):
+    small.project(items=3)
+    small.label("ann")
+    with (tmp_path / "whole.csv").open("wb") as file:
+        exchange.write(all_records(small), "csv", file)
+    torn = (tmp_path / "whole.csv").read_bytes()
+    for name, content, words in (
+        ("torn.csv", torn[:-30], "whole"),
+        ("short.csv", torn[: torn.rindex(b",", 0, -40)], "whole"),
+        ("latin.csv", "name,label\nü,cat\n".encode("latin-1"), "UTF-8"),
+        ("other.csv", b"file,class\na,b\n", "name and label"),
+        ("torn.parquet", b"PAR1 and no more", "whole"),
+        ("torn.json", b"[{", "whole"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BadInput, match=words):
+            exchange.read(tmp_path / name)
 
 
 def test_imports_that_cannot_be(small, tmp_path):
@@ -169,7 +240,7 @@ def test_parquet_without_pyarrow(monkeypatch):
 
 
 def test_the_examples_run():
-    for module in (shares, audit):
+    for module in (shares, audit, exchange):
         assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
@@ -361,6 +432,11 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert run("labels", "export", project, tmp_path / "out.csv").exit_code == 0
     assert len(exchange.read(tmp_path / "out.csv")) == 3
     assert "texts" in str(run("labels", "export", project, tmp_path / "folder").exception)
+    assert run("labels", "export", project, tmp_path / "OUT.CSV").output.startswith("3 items")
+    assert (tmp_path / "OUT.CSV").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    assert "no folder" in str(run("labels", "export", project, tmp_path / "none" / "out.csv").exception)
+    (tmp_path / "taken.csv").mkdir()
+    assert "is a folder" in str(run("labels", "export", project, tmp_path / "taken.csv").exception)
     assert "chain" in run("labels", "verify", project).output
     assert run("labels", "backup", project, tmp_path / "b.db").exit_code == 0
     assert "whole" in run("labels", "restore", tmp_path / "b.db", "--check").output
@@ -373,6 +449,27 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert link.startswith("https://x.org/#enter=")
     assert len(run("labels", "invite", project, "--token", "zoe").output.strip()) == 43
     assert "nobody" in str(run("labels", "invite", project, "--token", "max").exception)
+
+
+def test_the_export_as_a_folder_says_what_it_wrote(tmp_path, monkeypatch):
+    from PIL import Image
+
+    root = tmp_path / "photos"
+    root.mkdir()
+    for name in "abc":
+        Image.new("L", (8, 8)).save(root / f"{name}.png")
+    started(monkeypatch, root, "--classes", "x,y", "--no-browser")
+    project = Folder.beside(root).path
+    (tmp_path / "in.csv").write_text("name,label\na.png,x\nb.png,y\nc.png,y\n")
+    assert run("labels", "import", project, tmp_path / "in.csv").exit_code == 0
+    (root / "b.png").unlink()
+    told = run("labels", "export", project, tmp_path / "out").output
+    assert "2 pictures of 2 classes" in told
+    assert "b.png: No such file" in told
+    for name, words in (("labels.txt", "not written as .txt"), ("file", "is a file"), ("out", "not empty")):
+        (tmp_path / "file").write_text("x")
+        assert words in str(run("labels", "export", project, tmp_path / name).exception)
+    assert not (tmp_path / "labels.txt").exists()
 
 
 def test_label_without_the_extra(notes, monkeypatch):

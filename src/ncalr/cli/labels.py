@@ -14,25 +14,68 @@ Project = Annotated[Path, typer.Argument(help="The project's folder (DATA.ncalr)
 @app.command("export")
 def export(
     project: Project,
-    out: Annotated[Path, typer.Argument(help=".csv, .jsonl, .parquet, .json (Label Studio), or a folder of images.")],
+    out: Annotated[
+        Path, typer.Argument(help=".csv, .tsv, .jsonl, .parquet, .json (Label Studio), or a new folder, for images.")
+    ],
 ) -> None:
     """Write the labels: every vote, the verdict, how sure it is, and how the item was chosen."""
     from ncalr.errors import BadInput
     from ncalr.web import exchange
 
+    form, endings = exchange.form_of(out), ", ".join(exchange.forms())
     folder, store = _open(project)
-    forms = {f".{ending}": form for form, ending in exchange.ENDINGS.items()}
-    if out.suffix in forms:
-        part = out.with_name(out.name + ".part")
-        with part.open("wb") as file:
-            store.read(lambda conn: exchange.write(exchange.records(conn), forms[out.suffix], file))
-        part.replace(out)
-    elif folder.source().kind == "image":
-        exchange.write_folder(store, Path(folder.source().path), out)
+    if form is not None:
+        print(f"{_write_table(store, form, out):,} items written to {out}")
+    elif folder.source().kind == "text":
+        endings = ", ".join(exchange.forms())
+        raise BadInput(
+            f"the export must end in {endings}, got {out.name!r}; a folder is for images, and these are texts"
+        )
+    elif any(letter.isalpha() for letter in out.suffix):
+        endings = ", ".join(exchange.forms())
+        raise BadInput(
+            f"labels are not written as {out.suffix}; expected {endings}, or a folder, whose name has no ending"
+        )
     else:
-        raise BadInput(f"--out must end in {', '.join(forms)}; a folder is for images, and these are texts")
+        _tell(exchange.write_folder(store, Path(folder.source().path), out), out)
     store.close()
-    print(f"written to {out}")
+
+
+def _write_table(store: Any, form: str, out: Path) -> int:
+    """One file, whole or not at all; how many items."""
+    from ncalr.errors import BadInput
+    from ncalr.web import exchange
+
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
+        raise BadInput(f"{out} {what}; name a file in a folder that is there")
+    part = out.with_name(out.name + ".part")
+    count = 0
+
+    def counted(found: Any) -> Any:
+        nonlocal count
+        for record in found:
+            count += 1
+            yield record
+
+    try:
+        with part.open("wb") as file:
+            store.read(lambda conn: exchange.write(counted(exchange.records(conn)), form, file))
+        part.replace(out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None
+    return count
+
+
+def _tell(copied: Any, out: Path) -> None:
+    """What became of an export as a folder."""
+    print(f"{copied.count:,} pictures of {len(copied.classes)} classes written to {out}")
+    if copied.missing:
+        print(f"{len(copied.missing):,} labelled pictures could not be copied (their labels are in labels.jsonl):")
+    for name, why in list(copied.missing.items())[:20]:
+        print(f"  {name}: {why}")
+    if len(copied.missing) > 20:
+        print(f"  and {len(copied.missing) - 20:,} more")
 
 
 @app.command("import")
