@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from ncalr.cli.app import app
 from ncalr.errors import BadInput, UnknownName
-from ncalr.web import audit, exchange, figures, shares
+from ncalr.web import audit, exchange, figures, shares, sources
 from ncalr.web.exchange import Opinion, Record
 from ncalr.web.folder import Folder
 from ncalr.web.store import projects, schema
@@ -420,6 +420,232 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
     (tmp_path / "classes.txt").write_text("cat\ndog\n\n")
     result, _ = started(monkeypatch, notes, "--classes", tmp_path / "classes.txt")
     assert "2 classes" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--votes", "0"], "votes must be"),
+        (["--strategy", "ncall"], "Did you mean 'ncal'"),
+        (["--network", "resnet81"], "no network"),
+        (["--network", "resnet8"], "takes images"),
+        (["--recipe", "nope"], "no recipe"),
+        (["--embeddings", "short.npy"], "at least 6"),
+        (["--embeddings", "nope.npy"], "can be read"),
+        (["--guidelines", "nope.md"], "No such file"),
+        (["--guidelines", "latin.txt"], "not UTF-8"),
+        (["--classes", "clases.txt"], "no file clases.txt"),
+        (["--classes", "latin.txt"], "not UTF-8"),
+        (["--control", "3"], "shares"),
+        (["--host", "203.0.113.7", "--insecure"], "no address of this machine"),
+        (["--database", "postgresql://nobody:secret@127.0.0.1:1/none"], "cannot be opened"),
+        (["--database", "postgresql://host:port/name"], "URL of a database"),
+        (["--database", "mysql://x/y"], "sqlite or postgresql"),
+        (["--resume"], "no project"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_started_leaves_nothing_behind(notes, monkeypatch, options, message):
+    if "postgresql" in options[-1]:
+        pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    monkeypatch.chdir(notes.parent)
+    np.save("short.npy", np.zeros((5, 3)))
+    (notes.parent / "latin.txt").write_bytes("größe\nübel\n".encode("latin-1"))
+    words = [notes, *([] if "--classes" in options else ["--classes", "a,b"]), *options]
+    result, seen = started(monkeypatch, *words)
+    assert message in str(result.exception)
+    assert "secret" not in str(result.exception)
+    assert "folder" not in seen
+    assert not Folder.beside(notes).path.exists()
+    assert started(monkeypatch, notes, "--classes", "a,b")[0].exit_code == 0
+
+
+def test_a_port_in_use_leaves_nothing_behind(notes, monkeypatch):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result, _ = started(monkeypatch, notes, "--classes", "a,b", "--port", taken.getsockname()[1])
+    assert "in use" in str(result.exception)
+    assert not Folder.beside(notes).path.exists()
+
+
+def test_a_project_that_was_never_begun_can_be_begun(notes, monkeypatch):
+    folder = Folder.beside(notes)
+    folder.create(sources.find(notes))
+    folder.open().close()
+    for words in (["--resume"], []):
+        assert "did not come to an end" in str(started(monkeypatch, notes, *words)[0].exception)
+    assert "no project" in str(run("labels", "export", folder.path, notes.parent / "x.csv").exception)
+    assert "6 texts" in started(monkeypatch, notes, "--classes", "a,b")[0].output
+
+
+def test_labels_without_a_project_file_are_not_removed(notes, monkeypatch):
+    started(monkeypatch, notes, "--classes", "a,b")
+    folder = Folder.beside(notes)
+    (folder.path / "project.json").unlink()
+    result, _ = started(monkeypatch, notes, "--classes", "a,b")
+    assert "already" in str(result.exception)
+    assert (folder.path / "labels.db").stat().st_size > 0
+
+
+def settings_of(notes):
+    store = Folder.beside(notes).open()
+    found = store.read(lambda conn: (projects.load(conn), projects.guideline(conn), projects.classes(conn)))
+    store.close()
+    return found
+
+
+def test_going_on_applies_what_is_said(notes, monkeypatch, tmp_path):
+    started(monkeypatch, notes, "--classes", "a,b", "--suggestions")
+    (tmp_path / "rules.md").write_text("# Rules")
+    np.save(tmp_path / "e.npy", np.zeros((6, 3)))
+    words = ["--votes", "3", "--no-suggestions", "--strategy", "margin", "--first", "7", "--control", "0.2"]
+    more = ["--guidelines", tmp_path / "rules.md", "--embeddings", tmp_path / "e.npy", "--classes", "a,b,c"]
+    result, _ = started(monkeypatch, notes, "--resume", *words, *more)
+    assert result.exit_code == 0, result.exception
+    project, text, names = settings_of(notes)
+    rules = project.settings
+    assert (project.votes, project.guideline, text, names) == (3, 2, "# Rules", ["a", "b", "c"])
+    assert (rules.suggestions, rules.strategy, rules.first_training, rules.control) == (False, "margin", 7, 0.2)
+    assert Folder.beside(notes).source().embeddings == str(tmp_path / "e.npy")
+    started(monkeypatch, notes, "--resume", "--guidelines", tmp_path / "rules.md")
+    assert settings_of(notes)[0].guideline == 2  # the same words are no new version
+    assert settings_of(notes)[0] == project  # what is not named stays
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--strategy", "nope"], "no strategy"),
+        (["--network", "nope"], "no network"),
+        (["--embeddings", "nope.npy"], "can be read"),
+        (["--seed", "4"], "--seed 4 cannot be changed"),
+        (["--database", "postgresql://x/y"], "labels move"),
+        (["--text-column", "other"], "--text-column other cannot"),
+        (["--classes", "a,c"], "leaves out b"),
+        (["--votes", "0"], "votes must be"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, list) else "",
+)
+def test_going_on_refuses_what_cannot_be_and_changes_nothing(notes, monkeypatch, options, message):
+    started(monkeypatch, notes, "--classes", "a,b")
+    before = settings_of(notes)
+    result, _ = started(monkeypatch, notes, "--resume", "--step", "3", *options)
+    assert message in str(result.exception)
+    assert settings_of(notes) == before
+    same = ["--seed", "0", "--text-column", "text", "--classes", "a,b"]
+    assert started(monkeypatch, notes, "--resume", *same)[0].exit_code == 0
+
+
+@pytest.fixture
+def photos(tmp_path):
+    from PIL import Image
+
+    root = tmp_path / "my photos ü"
+    root.mkdir()
+    for name in "abcd":
+        Image.new("L", (8, 8)).save(root / f"{name}.png")
+    return root
+
+
+def test_files_that_are_no_pictures_are_counted(photos, monkeypatch):
+    for name in ("a.bmp", "b.BMP", "c.tif", "notes", ".hidden.heic"):
+        (photos / name).write_text("x")
+    result, _ = started(monkeypatch, photos, "--classes", "a,b")
+    assert "4 images" in result.output
+    assert "4 files left out (2 .bmp, 1 .tif, 1 without an ending)" in result.output
+
+
+def test_new_files_are_noticed_and_taken_in_where_that_is_said(photos, monkeypatch):
+    started(monkeypatch, photos, "--classes", "a,b")
+    (photos / "e.png").write_bytes((photos / "a.png").read_bytes())
+    (photos / "b.png").unlink()
+    result, seen = started(monkeypatch, photos, "--resume")
+    assert "1 items in" in result.output
+    assert "--add" in result.output
+    assert "1 items of the project are not in" in result.output
+    assert "'b.png'" in result.output
+    result, seen = started(monkeypatch, photos, "--resume", "--add")
+    assert "1 items added" in result.output
+    store = seen["folder"].open()
+    assert store.read(projects.counters)["items"] == 5
+    store.close()
+    assert "--add" not in started(monkeypatch, photos, "--resume")[0].output
+
+
+def test_new_rows_of_a_table_are_noticed(notes, monkeypatch):
+    import os
+
+    started(monkeypatch, notes, "--classes", "a,b")
+    notes.write_text(notes.read_text() + "n6,one more\n")
+    os.utime(notes, (4e9, 4e9))
+    assert "1 items in" in started(monkeypatch, notes, "--resume")[0].output
+    assert "1 items added" in started(monkeypatch, notes, "--resume", "--add")[0].output
+    notes.unlink()  # the texts are in the database
+    assert started(monkeypatch, Folder.beside(notes).path, "--resume")[0].exit_code == 0
+
+
+def test_a_folder_that_was_moved(photos, monkeypatch, tmp_path):
+    import shlex
+
+    project = tmp_path / "p q.ncalr"
+    result, _ = started(monkeypatch, photos, "--classes", "a,b", "--project", project)
+    line = next(line for line in result.output.splitlines() if "Go on another day" in line)
+    assert shlex.split(line.partition(": ")[2]) == [
+        *("ncalr", "label", str(photos), "--resume", "--project", str(project))
+    ]
+    moved = photos.rename(tmp_path / "elsewhere")
+    result, _ = started(monkeypatch, project, "--resume")
+    assert "say where they are now" in str(result.exception)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x.png").write_bytes((moved / "a.png").read_bytes())
+    result, _ = started(monkeypatch, tmp_path / "other", "--resume", "--project", project)
+    assert "another source" in str(result.exception)
+    assert Folder(project).source().path == str(photos)
+    result, _ = started(monkeypatch, moved, "--resume", "--project", project)
+    assert "from now on" in result.output
+    assert Folder(project).source().path == str(moved)
+    assert started(monkeypatch, project)[0].exit_code == 0
+
+
+def test_two_tables_of_one_name_have_a_project_each(notes, monkeypatch):
+    other = notes.with_suffix(".jsonl")
+    other.write_text('{"id": "j1", "text": "x"}\n{"id": "j2", "text": "y"}\n')
+    started(monkeypatch, notes, "--classes", "a,b")
+    assert "no project" in str(started(monkeypatch, other, "--resume")[0].exception)
+    assert "2 texts" in started(monkeypatch, other, "--classes", "a,b")[0].output
+    assert "going on" in started(monkeypatch, other, "--resume")[0].output
+    assert Folder.beside(notes).path.name == "notes.ncalr"
+    assert Folder.beside(other).path.name == "notes.jsonl.ncalr"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("latin.csv", "id,text\n1,ü\n".encode("latin-1"), "UTF-8"),
+        ("latin2.csv", "id,größe\n1,ü\n".encode("latin-1"), "UTF-8"),
+        ("x.jsonl", b"not json\n", "whole"),
+        ("x.parquet", b"PAR1", "whole"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path, monkeypatch, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    result, _ = started(monkeypatch, tmp_path / name, "--classes", "a,b")
+    assert message in str(result.exception)
+    assert isinstance(result.exception, BadInput)
+
+
+def test_databases_that_cannot_be_opened(notes, monkeypatch, tmp_path):
+    assert "no database of labels" in str(run("labels", "restore", notes, "--check").exception)
+    started(monkeypatch, notes, "--classes", "a,b")
+    project = Folder.beside(notes).path
+    (project / "labels.db").write_bytes(b"SQLite format 3\x00" + b"broken" * 500)
+    for words in (["labels", "verify", project], ["label", notes, "--resume"]):
+        assert "restore BACKUP PROJECT" in str(run(*words).exception)
+    (project / "project.json").write_text("{")
+    assert "project.json" in str(run("labels", "verify", project).exception)
 
 
 def test_the_other_commands(notes, monkeypatch, tmp_path):

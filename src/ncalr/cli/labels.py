@@ -118,7 +118,7 @@ def restore(
         return
     if project is None:
         raise BadInput("where to? Name the project, or say --check")
-    _, store = _open(project)
+    _, store = _open(project, empty=True)
     found = copying.restore(backup_file, store)
     store.close()
     print(f"restored; the chain of events ends in {found[:16]}")
@@ -174,11 +174,16 @@ def invite(
     store.close()
 
 
-def _open(project: Path) -> tuple[Any, Any]:
+def _open(project: Path, empty: bool = False) -> tuple[Any, Any]:
+    """The folder and its store; one that holds no project only where it may be `empty`."""
     from ncalr.cli.doctor import missing_web
 
     missing_web()
     from ncalr.web.folder import Folder
+    from ncalr.web.store import projects
 
     folder = Folder(project)
-    return folder, folder.open()
+    store = folder.open()
+    if not empty:
+        store.read(projects.load)
+    return folder, store

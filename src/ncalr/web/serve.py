@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -42,10 +43,22 @@ def free_port(host: str, wanted: int, fixed: bool) -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
-            except OSError:
-                continue
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise BadInput(_unusable(host, port, error)) from None
             return port
     raise BadInput(f"port {wanted} of {host} is in use; choose another with --port")
+
+
+def _unusable(host: str, port: int, error: OSError) -> str:
+    """Why an address cannot be listened on, where it is not that somebody else does."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"port {port} may not be used by this account ({error.strerror}); choose one above 1023 with --port"
+    return (
+        f"{host} is no address of this machine ({error.strerror}); --host is 127.0.0.1, 0.0.0.0, or an address "
+        "this machine has. The name people type is --public-url"
+    )
 
 
 def entrance(store: Store, name: str) -> str:
