@@ -508,6 +508,50 @@ def test_what_is_no_picture_is_not_shown(gallery, content):
     reply = client.get(f"/api/items/{item['item']}/picture")
     assert reply.status_code == 422
     assert reply.headers["content-type"] == "application/json"
+    said = reply.json()["error"]
+    assert said.startswith("x.png cannot be shown: it is")
+    assert "Error" not in said
+    assert "0x" not in said
+
+
+def test_a_picture_that_was_moved_away_is_not_called_broken(gallery):
+    desk, root, media = gallery
+    client, item = served(desk, root, media, "a.png")
+    (root / "a.png").rename(root / "b.png")
+    reply = client.get(f"/api/items/{item['item']}/picture")
+    assert reply.status_code == 404
+    assert "a.png was moved or removed" in reply.json()["error"]
+    root.rename(root.with_name("elsewhere"))
+    assert "the folder" in client.get(f"/api/items/{item['item']}/picture").json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "expected"),
+    [
+        ([0, 1000, 2000, 4000], "I;16", [0, 64, 128, 255]),
+        ([30000] * 4, "I;16", [117] * 4),
+        ([0, 65535, 0, 65535], "I;16", [0, 255, 0, 255]),
+        ([-5, 0, 5, 95], "I", [0, 13, 26, 255]),
+        ([-1.0, 0.0, 0.5, 1.0], "F", [0, 128, 191, 255]),
+        ([0, 100, 200, 255], "L", [0, 100, 200, 255]),
+    ],
+    ids=str,
+)
+def test_pictures_of_sixteen_bits_are_not_white(values, mode, expected):
+    import numpy as np
+    from PIL import Image
+
+    from ncalr.web.decoder import _in_eight_bits, thumbnail
+
+    kinds = {"I;16": np.uint16, "I": np.int32, "F": np.float32, "L": np.uint8}
+    picture = Image.fromarray(np.array(values, kinds[mode]).reshape(2, 2))
+    assert picture.mode == mode
+    found = np.asarray(_in_eight_bits(picture)).ravel()
+    assert np.abs(found.astype(int) - expected).max() <= 1
+    if mode == "I;16":
+        out = io.BytesIO()
+        picture.resize((32, 32), 0).save(out, "PNG")
+        assert np.abs(thumbnail(out.getvalue(), 32)[8, 24, 0].astype(int) - expected[1]) <= 8
 
 
 def test_a_bomb_is_refused_before_it_goes_off(gallery):
@@ -529,7 +573,7 @@ def test_a_bomb_is_refused_before_it_goes_off(gallery):
 
 def test_a_decoder_that_hangs_is_killed_and_the_next_picture_is_shown():
     decoder = Decoder(seconds=0.0)
-    with pytest.raises(CannotShow, match="too long"):
+    with pytest.raises(CannotShow, match="too long or"):
         decoder.decode(image("PNG", (3000, 3000)), 2560)
     decoder.seconds = 20.0
     assert decoder.decode(image(), 320)[0] == "image/png"

@@ -40,7 +40,7 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.web import exchange, figures
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany
-from ncalr.web.media import SIZES, CannotShow, Media
+from ncalr.web.media import SIZES, CannotShow, Media, NotThere
 from ncalr.web.store import Store, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
@@ -295,6 +295,7 @@ def _add_errors(app: FastAPI) -> None:
         (Conflict, 409),
         (TooLarge, 413),
         (CannotShow, 422),
+        (NotThere, 404),
         (TooMany, 429),
         (NoRoom, 507),
         (BadInput, 400),
