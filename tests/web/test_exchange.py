@@ -19,7 +19,7 @@ from ncalr.errors import BadInput, UnknownName
 from ncalr.web import audit, exchange, figures, shares, sources
 from ncalr.web.exchange import Opinion, Record
 from ncalr.web.folder import Folder
-from ncalr.web.store import projects, schema
+from ncalr.web.store import people, projects, schema
 
 FORMS = sorted(exchange.WRITERS)
 NASTY = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "a,b", 'say "hi"', "line\nbreak", "<script>", "日本", ""]
@@ -675,6 +675,23 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert link.startswith("https://x.org/#enter=")
     assert len(run("labels", "invite", project, "--token", "zoe").output.strip()) == 43
     assert "nobody" in str(run("labels", "invite", project, "--token", "max").exception)
+    assert "there are" in str(run("labels", "invite", project, "--person", "max").exception)
+    link = run("labels", "invite", project, "--person", "zoe", "--role", "reviewer").output.strip()
+    store = Folder(project).open()
+    secret, now = link.partition("=")[2], store.clock.now()
+    who, _ = store.write(lambda conn: people.enter(conn, now, secret))
+    assert (who.name, who.role, who.active) == ("zoe", "reviewer", True)  # she came by an import, and is herself
+    store.close()
+
+
+def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):
+    from ncalr.web.serve import entrance
+
+    small.project(items=1)
+    exchange.take_in(small.store, [Record("item0000000", "open", votes=(Opinion("ann", "label", "cat"),))])
+    secret = entrance(small.store, "ann")
+    who, _ = small.store.write(lambda conn: people.enter(conn, small.clock.time, secret))
+    assert (who.name, who.role) == ("ann", "owner")
 
 
 def test_the_export_as_a_folder_says_what_it_wrote(tmp_path, monkeypatch):

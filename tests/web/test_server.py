@@ -119,6 +119,51 @@ def test_a_new_link_for_somebody_who_lost_theirs(server):
     assert server.visitor().post("/api/enter", json={"token": url.partition("=")[2]}).json()["name"] == "ann"
 
 
+def test_somebody_let_in_again_comes_back_as_themselves(server):
+    owner, ann = server.person("own", "owner"), server.person("ann")
+    key = ann.get("/api/me").json()["key"]
+    owner.patch(f"/api/people/{key}", json={"active": False})
+    refused = owner.post(f"/api/people/{key}/link")
+    assert refused.status_code == 400
+    assert "let them in again first" in refused.json()["error"]
+    owner.patch(f"/api/people/{key}", json={"active": True})
+    token = owner.post(f"/api/people/{key}/link").json()["url"].partition("=")[2]
+    guest = server.visitor()
+    assert guest.post("/api/link", json={"token": token}).json() == {"kind": "link"}
+    assert guest.post("/api/enter", json={"token": token}).json()["name"] == "ann"
+    assert guest.get("/api/me").json()["key"] == key
+
+
+def test_the_door_says_what_was_pasted(server):
+    owner, guest = server.person("own", "owner"), server.visitor()
+    token = owner.post("/api/invitations", json={"role": "annotator"}).json()["url"].partition("=")[2]
+    assert guest.post("/api/link", json={"token": token}).json() == {"kind": "invitation"}
+    nameless = guest.post("/api/enter", json={"token": token})
+    assert (nameless.status_code, "name" in nameless.json()["error"]) == (400, True)
+    taken = guest.post("/api/enter", json={"token": token, "name": "own"})
+    assert (taken.status_code, "ask for a new link of yours" in taken.json()["error"]) == (400, True)
+    assert guest.post("/api/enter", json={"token": token, "name": "Rae"}).status_code == 200
+    who = server.desk.person("ann")
+    access = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "access", person=who, seconds=None))
+    assert "for programs" in guest.post("/api/link", json={"token": access}).json()["error"]
+
+
+def test_a_good_link_lets_in_whatever_others_guess(small):
+    small.project(items=2)
+    server = Server(small, limits=Limits())
+    guest = server.visitor()
+    ann, ben = small.person("ann"), small.person("ben")
+    used = small.store.write(lambda conn: people.link(conn, 1e6, ann))
+    good = small.store.write(lambda conn: people.link(conn, 1e6, ben))
+    assert server.visitor().post("/api/enter", json={"token": used}).status_code == 200
+    for _ in range(9):  # a used one opened again is no guess
+        assert guest.post("/api/link", json={"token": used}).status_code == 401
+    assert [guest.post("/api/enter", json={"token": f"{at}"}).status_code for at in range(6)] == [401] * 5 + [429]
+    assert guest.post("/api/link", json={"token": good}).json() == {"kind": "link"}
+    assert guest.post("/api/enter", json={"token": good}).status_code == 200
+    assert guest.post("/api/enter", json={"token": "x"}).status_code == 429
+
+
 def test_the_cookie_is_out_of_reach_and_leaving_ends_the_session(server):
     who = server.desk.person("ann")
     link = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "link", person=who))

@@ -101,6 +101,22 @@ def test_sessions_end_when_idle_when_left_and_when_somebody_is_sent_away(small, 
         small.store.read(lambda conn: people.by_access_token(conn, clock.time, token))
 
 
+def test_a_session_lasts_over_the_night_and_not_for_ever(small, clock):
+    small.project(items=1)
+    ann = small.person("ann")
+    link = small.store.write(lambda conn: people.link(conn, clock.time, ann))
+    session = small.store.write(lambda conn: people.enter(conn, clock.time, link))[1]
+    began = clock.time
+    for _ in range(30):  # in use now and then
+        clock.time += 3 * 24 * 3600
+        if clock.time <= began + people.LONGEST_SECONDS:
+            small.store.read(lambda conn: people.by_session(conn, clock.time, session))
+            small.store.write(lambda conn: people.touch(conn, clock.time, session))
+    clock.time = began + people.LONGEST_SECONDS + 1
+    with pytest.raises(NotAllowed, match="ended"):
+        small.store.read(lambda conn: people.by_session(conn, clock.time, session))
+
+
 def test_secrets_are_not_stored(small, clock):
     small.project(items=1)
     ann = small.person("ann")

@@ -153,25 +153,47 @@ def move(
 @app.command("invite")
 def invite(
     project: Project,
-    role: Annotated[str, typer.Option(help="annotator, reviewer or owner.")] = "annotator",
+    role: Annotated[str, typer.Option(help="annotator, reviewer or owner; annotator if none.")] = "",
+    person: Annotated[str, typer.Option(help="A new link for somebody who is there already, by name.")] = "",
     url: Annotated[str, typer.Option(help="Where the server is reached.")] = "http://127.0.0.1:8765",
     token: Annotated[str, typer.Option(help="Instead: an access token for a program that acts as this person.")] = "",
 ) -> None:
-    """A link that lets one person in, once, within a day."""
-    from ncalr.errors import BadInput
+    """A link that lets one person in, once, within a day.
+
+    With --person it is for somebody who is known: whose session has ended, who was sent away, or who came by an import.
+    They come back as themselves (--role gives them another role).
+    """
     from ncalr.web.store import people
 
     _, store = _open(project)
     now = store.clock.now()
     if token:
-        person = store.read(lambda conn: people.by_name(conn, token))
-        if person is None:
-            raise BadInput(f"there is nobody called {token!r}")
-        print(store.write(lambda conn: people.issue(conn, now, "access", person=person, seconds=None)))
+        program = _somebody(store, token)
+        print(store.write(lambda conn: people.issue(conn, now, "access", person=program, seconds=None)))
+    elif person:
+        known = _somebody(store, person)
+
+        def let_in(conn: Any) -> Any:
+            people.change(conn, now, known, role or None, True)
+            return people.link(conn, now, people.by_key(conn, known.key))
+
+        print(f"{url.rstrip('/')}/#enter={store.write(let_in)}")
     else:
-        secret = store.write(lambda conn: people.issue(conn, now, "invitation", role=role))
+        secret = store.write(lambda conn: people.issue(conn, now, "invitation", role=role or "annotator"))
         print(f"{url.rstrip('/')}/#enter={secret}")
     store.close()
+
+
+def _somebody(store: Any, name: str) -> Any:
+    """The person of this name."""
+    from ncalr.errors import BadInput
+    from ncalr.web.store import people
+
+    found = store.read(people.everyone)
+    for person in found:
+        if person.name == people.check_name(name):
+            return person
+    raise BadInput(f"there is nobody called {name!r}; there are {', '.join(person.name for person in found) or 'none'}")
 
 
 def _open(project: Path, empty: bool = False) -> tuple[Any, Any]:

@@ -44,7 +44,7 @@ from ncalr.web.media import SIZES, CannotShow, Media, NotThere
 from ncalr.web.store import Store, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
-from ncalr.web.store.people import NotAllowed, Person
+from ncalr.web.store.people import NotAllowed, Person, Spent
 
 STATIC = Path(__file__).parent / "static"
 TOUCH = 300.0
@@ -342,6 +342,7 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
     @app.post("/api/enter")
     def enter(body: Entrance, request: Request) -> Response:
         with _failures_counted(office, request):
+            store.read(lambda conn: people.token_kind(conn, store.clock.now(), body.token))  # guesses stop no writer
             person, session = store.write(lambda conn: people.enter(conn, store.clock.now(), body.token, body.name))
         reply = JSONResponse({"name": person.name, "role": person.role})
         reply.set_cookie(
@@ -351,7 +352,7 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
             samesite="strict",
             secure=office.address.secure,
             path="/",
-            max_age=int(people.IDLE_SECONDS) * 14,
+            max_age=int(people.LONGEST_SECONDS),
         )
         return reply
 
@@ -371,18 +372,21 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
 @contextmanager
 def _failures_counted(office: Office, request: Request) -> Iterator[None]:
-    """A caller who was wrong too often waits; being right costs nothing, so a whole team may come in at nine."""
-    caller = _caller(request, office.address)
-    office.enter.check(caller, count=False)
+    """Who guesses too often is told to wait; a link that is real lets in whatever somebody else at the address does.
+
+    One that was real once is no guess: whoever opens a used invitation again is told so, as often as they do.
+    """
     try:
         yield
+    except Spent:
+        raise
     except NotAllowed:
-        office.enter.check(caller)
+        office.enter.check(_caller(request, office.address))
         raise
 
 
 def _caller(request: Request, address: Address) -> str:
-    """Who asks, by address; behind our proxy, the address it saw."""
+    """Who asks, by address; behind our proxy, which only --public-url says there is, the address it saw."""
     seen = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip() if address.public_url else ""
     return seen or (request.client.host if request.client else "unknown")
 
@@ -521,7 +525,7 @@ def _add_team(app: FastAPI, office: Office) -> None:
     @app.post("/api/people/{key}/link")
     def new_link(_person: Owner, key: Key) -> dict[str, Any]:
         now = store.clock.now()
-        token = store.write(lambda conn: people.issue(conn, now, "link", person=people.by_key(conn, key)))
+        token = store.write(lambda conn: people.link(conn, now, people.by_key(conn, key)))
         return {"url": f"{office.address.url}/#enter={token}", "expires": now + people.LINK_SECONDS}
 
     @app.patch("/api/people/{key}")

@@ -200,7 +200,7 @@ def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
     for vote in record.votes:
         if vote.kind == "label" and vote.label not in numbers:
             raise BadInput(f"{record.name!r} is labelled {vote.label!r}, which is no class here; add the class first")
-        person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "reviewer", active=False)
+        person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "annotator", active=False)
         mine = schema.vote.c
         there = conn.execute(
             select(schema.vote).where(mine.item_id == row.id, mine.person_id == person.id, mine.purpose == vote.purpose)

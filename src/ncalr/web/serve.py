@@ -69,6 +69,8 @@ def entrance(store: Store, name: str) -> str:
         owners = [person for person in people.everyone(conn) if person.role == "owner" and person.active]
         known = people.by_name(conn, name)
         person = owners[0] if owners else known or people.add(conn, now, name, "owner")
+        if not owners and known is not None:  # somebody of that name came by an import
+            people.change(conn, now, known, "owner", True)
         return people.issue(conn, now, "link", person=person)
 
     return store.write(issue)
