@@ -411,6 +411,34 @@ def test_settings_guidelines_and_classes(server):
     assert found["guideline"]["text"] == "<script>alert(1)</script>"  # as text: the page never makes HTML of it
 
 
+def test_an_answer_is_stored_under_the_guidelines_its_author_was_shown(server):
+    own, ann = server.person("own", "owner"), server.person("ann")
+    assert ann.get("/api/state").json()["guideline"] == 1
+    own.put("/api/guideline", json={"text": "new rules"})
+    assert ann.get("/api/state").json()["guideline"] == 2
+    items, ids = take(ann, 6), [str(uuid.uuid4()) for _ in range(6)]
+    given = [{"guideline": 1}, {"guideline": 2}, {}, {"guideline": 3}, {"guideline": 0}, {"guideline": None}]
+    for item, id_, more in zip(items, ids, given, strict=True):
+        assert say(ann, item, id_=id_, **more).status_code == 200
+    assert [row["guideline"] for row in server.desk.rows(schema.event)] == [1, 2, 2, 2, 2, 2]
+    own.put("/api/guideline", json={"text": "newer rules"})
+    for item, id_, more in zip(items, ids, given, strict=True):  # the reply was lost: the same again
+        assert say(ann, item, id_=id_, **more).status_code == 200
+    assert len(server.desk.rows(schema.event)) == 6
+
+
+def test_items_come_with_their_names(server):
+    ann = server.person("ann")
+    items = take(ann, 3)
+    names = {row["key"]: row["name"] for row in server.desk.rows(schema.item)}
+    assert [item["name"] for item in items] == [names[item["item"]] for item in items]
+    assert take(ann, 3) == items  # held, and the same
+    say(ann, items[0], kind="skip")
+    assert ann.get("/api/history").json()[0]["name"] == items[0]["name"]
+    for item in take(ann, 10) + take(ann, 10, tab="b") + take(ann, 10, tab="c"):
+        assert item["name"] == names[item["item"]]
+
+
 def test_a_full_disk_is_507(server, monkeypatch):
     from ncalr.web.store.database import NoRoom
 

@@ -134,6 +134,7 @@ class Said(Body):
     based_on: str | None = Field(None, max_length=36)
     lease: str | None = Field(None, max_length=36)
     shown: float | None = None
+    guideline: int | None = None
     answered: float
 
 
@@ -421,6 +422,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
                 "progress": figures.progress(conn),
                 "model": figures.freshness(conn, now),
                 "own": figures.own(conn, person),
+                "guideline": projects.load(conn).guideline,
             }
 
         return store.read(look)

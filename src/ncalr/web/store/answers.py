@@ -53,6 +53,7 @@ class Answer:
     based_on: str | None = None
     lease: str | None = None
     shown: float | None = None
+    guideline: int | None = None  # the version its author was shown, where the client says so
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
     """This person's answers as they stand, newest first."""
     votes, items, events = schema.vote, schema.item, schema.event
     rows = (
-        select(votes, items.c.key, items.c.text, events.c.lease, events.c.answered)
+        select(votes, items.c.key, items.c.name, items.c.text, events.c.lease, events.c.answered)
         .select_from(votes.join(items, items.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
         .where(votes.c.person_id == person.id)
         .order_by(votes.c.seq.desc())
@@ -179,6 +180,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
             "id": row.event,
             "seq": row.seq,
             "item": row.key,
+            "name": row.name,
             "text": row.text,
             "kind": row.kind,
             "answer": row.answer,
@@ -212,7 +214,10 @@ def _check_form(answer: Answer) -> None:
 
 
 def _digest(person: Person, answer: Answer) -> str:
-    said = json.dumps([person.id, asdict(answer)], sort_keys=True)
+    facts = asdict(answer)
+    if answer.guideline is None:  # as it was before clients said so: what waits in a browser is told again the same
+        del facts["guideline"]
+    said = json.dumps([person.id, facts], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -271,7 +276,7 @@ def _row(
         "probability": reason.probability if reason is not None else None,
         "predicted": reason.predicted if reason is not None else None,
         "suggested": bool(reason.suggested) if reason is not None else False,
-        "guideline": place.guideline,
+        "guideline": _guideline(answer, place.guideline),
         "shown": answer.shown,
         "answered": answer.answered,
         "received": now,
@@ -281,6 +286,12 @@ def _row(
         row["guideline"] = reason.guideline
     row["hash"] = chained(place.last_hash or GENESIS, row)
     return row
+
+
+def _guideline(answer: Answer, current: int) -> int:
+    """The version of the guidelines an answer was given under: what its author was shown, if there is such a one."""
+    shown = answer.guideline
+    return shown if shown is not None and 1 <= shown <= current else current
 
 
 def _standing_after(conn: Connection, row: dict[str, Any], before: Any) -> dict[str, Any] | None:

@@ -56,7 +56,7 @@ def add(conn: Connection, now: float, name: str, role: str, active: bool = True)
     check_role(role)
     if conn.execute(select(schema.person.c.id).where(schema.person.c.name == name)).first():
         raise BadInput(
-            f"there is somebody called {name!r} already; choose another name. If that is you, ask for a new link of yours"
+            f"there is somebody called {name!r} already; choose another name. If it is you, ask for a new link of yours"
         )
     number = 1 + (conn.execute(select(func.max(schema.person.c.id))).scalar() or 0)
     person = Person(number, secrets.token_urlsafe(12), name, role, active)
