@@ -360,6 +360,34 @@ def test_nothing_left_is_said_honestly(small):
     assert ben.post("/api/next", json={"tab": "t"}).json()["rest"]["done"]
 
 
+def test_what_a_closed_tab_held_before_a_new_start_is_to_be_had_at_once(small):
+    small.project(items=4)
+    before = Server(small)
+    held = take(before.person("ann"), 2, tab="closed")
+    take(before.person("ben"), 1)
+    small.clock.time += 10
+    server = Server(small)
+    ann = server.person("ann")
+    assert {item["item"] for item in held} < {item["item"] for item in take(ann, 4, tab="new")}  # not what ben has
+    assert ann.post("/api/next", json={"tab": "new", "want": 4}).json()["rest"]["elsewhere"] == 1
+
+
+def test_a_tab_that_is_heard_of_keeps_its_items_and_one_that_is_silent_does_not(small):
+    small.project(items=2)
+    before = Server(small)
+    take(before.person("ann"), 2, tab="open")
+    small.clock.time += 10
+    server = Server(small)
+    ann = server.person("ann")
+    ann.post("/api/heartbeat", json={"tab": "open"})  # it came through the new start
+    assert take(ann, 2, tab="new") == []
+    assert ann.post("/api/next", json={"tab": "new"}).json()["rest"]["own_tabs"] == 2
+    small.clock.time += 120  # a tab in the background beats once a minute, or so
+    assert take(ann, 2, tab="new") == []
+    small.clock.time += 70
+    assert len(take(ann, 2, tab="new")) == 2
+
+
 def test_heartbeat_and_release(server):
     ann = server.person("ann")
     items = take(ann, 3)

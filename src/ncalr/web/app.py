@@ -71,6 +71,7 @@ class Office:
         self.answers = Limit("answers", *chosen.answers, clock)
         self.reads = Limit("requests", *chosen.reads, clock)
         self._exporting = threading.Lock()
+        self.started = clock.now()
 
     @property
     def cookie(self) -> str:
@@ -438,6 +439,8 @@ def _add_work(app: FastAPI, office: Office) -> None:
             if wish.purpose == "adjudicate" and not person.may("reviewer"):
                 raise Forbidden("decisions are for reviewers")
             leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
+            if len(leases) < wish.want and queue.take_over(conn, now, person, wish.tab, office.started):
+                leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
             reply: dict[str, Any] = {"items": [vars(lease) for lease in leases], "now": now}
             if len(leases) < wish.want:
                 found = queue.emptiness(conn, now, person, wish.tab)

@@ -28,6 +28,8 @@ AHEAD = 10
 
 BEGINNING = -(2**62)
 STRIDE = 8
+SILENT = 0.6
+"""The share of a lease after which a tab that does not beat is taken for closed, by whoever had it open."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,18 @@ def clear(conn: Connection, person: Person | None = None) -> int:
     table = schema.lease
     mine = table.c.status == HELD if person is None else and_(table.c.status == HELD, table.c.person_id == person.id)
     return conn.execute(update(table).where(mine).values(status="released")).rowcount
+
+
+def take_over(conn: Connection, now: float, person: Person, tab: str, started: float) -> int:
+    """Take back what this person holds in tabs that are gone; how many items.
+
+    A tab is gone that was not heard of since the server `started`, or for most of a lease: it beats five times in one.
+    """
+    table = schema.lease
+    lasts = projects.load(conn).settings.lease_seconds
+    heard = max(started, now - SILENT * lasts)
+    gone = and_(table.c.person_id == person.id, table.c.tab != tab, table.c.expires < heard + lasts)
+    return conn.execute(update(table).where(_is_held(table), gone).values(status="released")).rowcount
 
 
 def expire(conn: Connection, now: float) -> None:
