@@ -295,6 +295,64 @@ def test_the_effect_of_suggestions(small):
     assert found["low"] > 0.7
 
 
+def test_only_what_a_lottery_decided_is_the_effect_of_suggestions(small):
+    """Answers from before the rule, and those taken back, are no part of the experiment."""
+    small.project(items=60)
+    small.rank(range(1, 61), predicted=1)
+    for _ in range(10):
+        small.label("ann", 1)  # no suggestion was shown, and by no lottery
+    assert small.store.read(figures.suggestions)["hidden"]["total"] == 0
+    small.store.write(lambda conn: projects.change_settings(conn, suggestions=True))
+    for at in range(20):
+        lease, receipt = small.label("ann", 1)
+        if at < 5:
+            small.say("ann", lease.item, kind="undo", based_on=receipt.id)
+    found = small.store.read(figures.suggestions)
+    assert found["shown"]["total"] + found["hidden"]["total"] == 15
+    small.store.write(lambda conn: projects.change_settings(conn, suggestions=False))
+    small.label("ben", 1)
+    assert small.store.read(figures.suggestions) == found
+
+
+def test_figures_count_what_stands(small):
+    small.project(items=40)
+    small.rank(range(1, 41))
+    for at in range(10):
+        [lease] = small.next("ann")
+        receipt = small.say(
+            "ann", lease.item, kind="unsure" if at % 2 else "none", lease=lease.token, answered=10.0 * at
+        )
+        small.say("ann", lease.item, kind="undo", based_on=receipt.id, answered=10.0 * at + 5)
+        small.say("ann", lease.item, 1, lease=lease.token, answered=10.0 * at + 6)
+    found = small.store.read(lambda conn: figures.team(conn, small.clock.now()))
+    [ann] = found["people"]
+    assert (ann["answers"], ann["unsure"], ann["an_hour"]) == (10, 0.0, pytest.approx(360))
+    assert found["model"]["answers_since"] == 10
+    assert (found["progress"]["answers"], found["progress"]["wanted"]) == (10, 40)
+
+
+def test_what_is_said_about_the_training(small):
+    small.project(items=4)
+    started = small.clock.time + 10
+
+    def said(seconds, beat=None, state="waiting", wanted=True):
+        if beat is not None:
+            row = {"beat": started + beat, "state": state}
+            small.store.write(lambda conn: conn.execute(schema.worker.update().values(**row)))
+        known = figures.Training(wanted, started)
+        return small.store.read(lambda conn: figures.freshness(conn, started + seconds, known))["worker"]
+
+    assert said(1) == "starting"  # the last beat is from before
+    assert said(59, beat=-500, state="failed") == "starting"
+    assert said(61) == "gone"
+    assert said(10, beat=6) == "waiting"
+    assert said(40) == "gone"
+    assert said(20, beat=15, state="stopped") == "stopped"
+    assert said(1, beat=-500, wanted=False) == said(5000, wanted=False) == "off"
+    assert said(20, beat=15, state="training", wanted=False) == "training"  # somebody else does it
+    assert said(20, beat=15, state="stopped", wanted=False) == "off"
+
+
 def test_speed_leaves_pauses_out():
     assert figures._speed([1000.0, 990.0, 980.0, 100.0])["an_hour"] == pytest.approx(360)
     assert figures._speed([5.0])["an_hour"] is None
@@ -381,8 +439,8 @@ def started(monkeypatch, *words):
     """`ncalr label` up to the moment at which it would serve."""
     seen = {}
 
-    def stand_in(folder, store, address, ready, limits=None):
-        seen.update(folder=folder, address=address)
+    def stand_in(folder, store, address, ready, limits=None, training=True):
+        seen.update(folder=folder, address=address, training=training)
         ready()
 
     monkeypatch.setattr("ncalr.web.serve.serve", stand_in)
@@ -401,6 +459,7 @@ def test_label_makes_a_project_and_opens_the_browser(notes, monkeypatch):
     result, seen = started(monkeypatch, notes, "--resume", "--no-browser")
     assert "going on" in result.output
     assert seen["opened"] == []
+    assert not seen["training"]  # the page is told that none is wanted
     assert started(monkeypatch, Folder.beside(notes).path)[0].exit_code == 0
     again, _ = started(monkeypatch, notes, "--classes", "a,b")
     assert isinstance(again.exception, BadInput)
@@ -584,7 +643,8 @@ def test_new_rows_of_a_table_are_noticed(notes, monkeypatch):
     assert "1 items in" in started(monkeypatch, notes, "--resume")[0].output
     assert "1 items added" in started(monkeypatch, notes, "--resume", "--add")[0].output
     notes.unlink()  # the texts are in the database
-    assert started(monkeypatch, Folder.beside(notes).path, "--resume")[0].exit_code == 0
+    for source in (notes, Folder.beside(notes).path):
+        assert started(monkeypatch, source, "--resume")[0].exit_code == 0
 
 
 def test_a_folder_that_was_moved(photos, monkeypatch, tmp_path):

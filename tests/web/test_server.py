@@ -10,6 +10,7 @@ import pytest
 from browserless import HOME, Server, say, take
 
 from ncalr.errors import BadInput
+from ncalr.web import figures
 from ncalr.web.app import STATIC, Limits, route_table
 from ncalr.web.folder import Folder, Source
 from ncalr.web.guard import Address
@@ -425,6 +426,30 @@ def test_the_team_view_and_the_state(server):
     assert state["model"]["worker"] == "waiting"
     server.desk.clock.time += 100
     assert ann.get("/api/state").json()["model"]["worker"] == "gone"
+
+
+def test_somebody_new_is_asked_what_the_others_were_unsure_about(server):
+    own = server.person("own", "owner")
+    [item] = take(own)
+    say(own, item, kind="unsure")
+    progress = own.get("/api/state").json()["progress"]
+    assert (progress["undecided"], progress["answers"], progress["wanted"]) == (1, 0, 29)
+    token = own.post("/api/invitations", json={"role": "annotator"}).json()["url"].partition("=")[2]
+    ann = server.visitor()
+    key = ann.post("/api/enter", json={"token": token, "name": "Ann"}) and ann.get("/api/me").json()["key"]
+    ann.headers["x-csrf"] = ann.get("/api/me").json()["csrf"]
+    assert own.get("/api/state").json()["progress"]["undecided"] == 0
+    assert take(ann)[0]["item"] == item["item"]
+    assert own.patch(f"/api/people/{key}", json={"active": False}).status_code == 200
+    assert own.get("/api/state").json()["progress"]["undecided"] == 1
+
+
+def test_the_page_is_told_where_no_training_is_wanted(small):
+    small.project(items=2)
+    server = Server(small)
+    server.office.training = figures.Training(False, small.clock.time + 1)
+    assert server.person("ann").get("/api/state").json()["model"]["worker"] == "off"
+    assert server.person("own", "owner").get("/api/team").json()["model"]["worker"] == "off"
 
 
 def test_settings_guidelines_and_classes(server):

@@ -62,7 +62,7 @@ def label(desk, truth, count, wrong=()):
 def test_it_waits_until_there_is_something_to_learn(shop):
     desk, worker, truth = shop
     assert not worker.step()
-    assert "first training is at 10 labels" in desk.rows(schema.worker)[0]["message"]
+    assert "the first training is when 10 items are labelled; 0 are" in desk.rows(schema.worker)[0]["message"]
     for _ in range(10):
         desk.label("ann", 0)
     assert not worker.step()
@@ -243,7 +243,7 @@ def test_texts_without_words_and_embeddings(tmp_path):
     np.save(tmp_path / "e.npy", np.eye(4, dtype=np.float32))
     pool = sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [2, 4], "ab", [None, None], 8)
     assert pool.read(slice(None)).argmax(axis=1).tolist() == [1, 3]
-    with pytest.raises(BadInput, match="one row an item"):
+    with pytest.raises(BadInput, match="one row of numbers an item"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [5], "a", [None], 8)
     with pytest.raises(BadInput, match="embeddings that can be read"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "no.npy")), [5], "a", [None], 8)

@@ -79,6 +79,8 @@ def run(
     else:
         if resume or not classes:
             raise BadInput(nothing_to_go_on_with(folder.path, store is not None, resume))
+        if store is not None:
+            store.close()
         rules = projects.Settings(
             strategy,
             control,
@@ -108,7 +110,7 @@ def run(
             webbrowser.open(link)
 
     with trained(folder) if training else contextlib.nullcontext():
-        serve(folder, store, address, ready)
+        serve(folder, store, address, ready, training=training)
     store.close()
 
 

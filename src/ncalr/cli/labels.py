@@ -163,7 +163,7 @@ def invite(
     With --person it is for somebody who is known: whose session has ended, who was sent away, or who came by an import.
     They come back as themselves (--role gives them another role).
     """
-    from ncalr.web.store import people
+    from ncalr.web.store import answers, people
 
     _, store = _open(project)
     now = store.clock.now()
@@ -175,6 +175,7 @@ def invite(
 
         def let_in(conn: Any) -> Any:
             people.change(conn, now, known, role or None, True)
+            answers.reconsider(conn)
             return people.link(conn, now, people.by_key(conn, known.key))
 
         print(f"{url.rstrip('/')}/#enter={store.write(let_in)}")

@@ -63,7 +63,13 @@ class Office:
     """What the routes work with."""
 
     def __init__(
-        self, store: Store, address: Address, secret: bytes, media: Media | None = None, limits: Limits | None = None
+        self,
+        store: Store,
+        address: Address,
+        secret: bytes,
+        media: Media | None = None,
+        limits: Limits | None = None,
+        training: bool = True,
     ) -> None:
         self.store, self.address, self.media, self._secret = store, address, media, secret
         chosen, clock = limits or Limits(), store.clock
@@ -72,6 +78,7 @@ class Office:
         self.reads = Limit("requests", *chosen.reads, clock)
         self._exporting = threading.Lock()
         self.started = clock.now()
+        self.training = figures.Training(training, self.started)
 
     @property
     def cookie(self) -> str:
@@ -343,9 +350,14 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
     @app.post("/api/enter")
     def enter(body: Entrance, request: Request) -> Response:
+        def come_in(conn: Connection) -> tuple[Person, str]:
+            entered = people.enter(conn, store.clock.now(), body.token, body.name)
+            answers.reconsider(conn)  # one more may be asked
+            return entered
+
         with _failures_counted(office, request):
             store.read(lambda conn: people.token_kind(conn, store.clock.now(), body.token))  # guesses stop no writer
-            person, session = store.write(lambda conn: people.enter(conn, store.clock.now(), body.token, body.name))
+            person, session = store.write(come_in)
         reply = JSONResponse({"name": person.name, "role": person.role})
         reply.set_cookie(
             office.cookie,
@@ -421,7 +433,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             now = store.clock.now()
             return {
                 "progress": figures.progress(conn),
-                "model": figures.freshness(conn, now),
+                "model": figures.freshness(conn, now, office.training),
                 "own": figures.own(conn, person),
                 "guideline": projects.load(conn).guideline,
             }
@@ -510,7 +522,7 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
     @app.get("/api/team")
     def team(_person: Reviewer) -> dict[str, Any]:
-        return store.read(lambda conn: figures.team(conn, store.clock.now()))
+        return store.read(lambda conn: figures.team(conn, store.clock.now(), office.training))
 
     @app.get("/api/disputes/{lease}")
     def dispute(person: Reviewer, lease: Key) -> list[dict[str, Any]]:
@@ -536,7 +548,12 @@ def _add_team(app: FastAPI, office: Office) -> None:
     @app.patch("/api/people/{key}")
     def change_person(_person: Owner, key: Key, body: PersonChange) -> dict[str, bool]:
         now = store.clock.now()
-        store.write(lambda conn: people.change(conn, now, people.by_key(conn, key), body.role, body.active))
+
+        def change(conn: Connection) -> None:
+            people.change(conn, now, people.by_key(conn, key), body.role, body.active)
+            answers.reconsider(conn)
+
+        store.write(change)
         return {"changed": True}
 
 

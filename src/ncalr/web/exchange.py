@@ -213,7 +213,13 @@ def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
         before = None if there is None else there.event
         said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer, before)
         reason = answers.Reason(
-            vote.purpose, record.epoch or 0, record.arm or "import", record.score, record.probability, record.guideline
+            vote.purpose,
+            record.epoch or 0,
+            record.arm or "import",
+            record.score,
+            record.probability,
+            record.guideline,
+            present=person.active,
         )
         answers.submit(conn, now, _acting(person), said, reason)
         taken += 1

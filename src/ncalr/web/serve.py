@@ -19,7 +19,7 @@ from ncalr.web.app import Limits, Office, create_app
 from ncalr.web.folder import Folder
 from ncalr.web.guard import Address
 from ncalr.web.media import Media
-from ncalr.web.store import Store, people
+from ncalr.web.store import Store, answers, people
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LONGEST = 60.0
@@ -71,6 +71,7 @@ def entrance(store: Store, name: str) -> str:
         person = owners[0] if owners else known or people.add(conn, now, name, "owner")
         if not owners and known is not None:  # somebody of that name came by an import
             people.change(conn, now, known, "owner", True)
+        answers.reconsider(conn)  # a project of an older version, or one more person
         return people.issue(conn, now, "link", person=person)
 
     return store.write(issue)
@@ -137,14 +138,22 @@ class Supervisor:
 
 
 def serve(
-    folder: Folder, store: Store, address: Address, ready: Callable[[], None], limits: Limits | None = None
+    folder: Folder,
+    store: Store,
+    address: Address,
+    ready: Callable[[], None],
+    limits: Limits | None = None,
+    training: bool = True,
 ) -> None:
-    """Answer until interrupted; `ready` is called when the first request would be answered."""
+    """Answer until interrupted; `ready` is called when the first request would be answered.
+
+    `training` says whether there is to be a worker, so that one that is missing is told and one that is not wanted not.
+    """
     import uvicorn
 
     source = folder.source()
     media = Media(Path(source.path), folder.path / "cache") if source.kind == "image" else None
-    app = create_app(Office(store, address, folder.secret(), media, limits))
+    app = create_app(Office(store, address, folder.secret(), media, limits, training))
     config = uvicorn.Config(
         app,
         host=address.host,

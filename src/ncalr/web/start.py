@@ -139,7 +139,7 @@ def _source(folder: Folder, path: Path | None, given: Mapping[str, Any]) -> Sour
     """Where the items are, by what was said and what is known."""
     known = folder.source()
     embeddings = str(given.get("embeddings", known.embeddings))
-    if path is None:
+    if path is None or str(path.resolve()) == known.path:
         return replace(known, embeddings=embeddings)
     found = sources.find(path, known.text_column, known.id_column, embeddings)
     if found.kind != known.kind:

@@ -156,7 +156,7 @@ def classes(conn: Connection) -> list[str]:
 
 
 def counters(conn: Connection) -> dict[str, int]:
-    """How many: `items`, `closed`, `status:disputed`, `class:3`, kept up to date with every answer."""
+    """How many: `items`, `closed`, `answers`, `status:disputed`, `class:3`, kept up to date with every answer."""
     return {row.name: row.value for row in conn.execute(select(schema.counter))}
 
 

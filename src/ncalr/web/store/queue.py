@@ -301,8 +301,9 @@ def _terms(
     probability = facts["probability"]
     if facts["arm"] == "random":  # every open item is as likely as any other
         probability = 1 / max(open_, 1)
-    suggested = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
-    if suggested:
+    drawn = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
+    suggested = False
+    if drawn:
         draw = Lottery([project.settings.seed, 2, person.id], np.array([facts["item_id"]])).uniform()[0]
         suggested = bool(draw < 0.5)
     return {
@@ -321,6 +322,7 @@ def _terms(
         "probability": probability or 0.0,
         "predicted": facts["predicted"],
         "suggested": suggested,
+        "drawn": drawn,
         "why": facts.get("why"),
         "review_id": facts.get("review_id"),
     }
