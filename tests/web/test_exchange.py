@@ -15,7 +15,7 @@ from office import Office, StoppedClock
 from typer.testing import CliRunner
 
 from ncalr.cli.app import app
-from ncalr.errors import BadInput, UnknownName
+from ncalr.errors import BadInput, NcalrError, UnknownName
 from ncalr.web import audit, exchange, figures, shares, sources
 from ncalr.web.exchange import Opinion, Record
 from ncalr.web.folder import Folder
@@ -150,6 +150,8 @@ def test_a_plain_table_of_names_and_labels(small, tmp_path):
     small.project(items=4)
     (tmp_path / "plain.csv").write_text("name,label\nitem0000000,cat\nitem0000001,dog\nitem0000002,\n")
     assert exchange.take_in(small.store, exchange.read(tmp_path / "plain.csv")) == 2
+    (tmp_path / "files.csv").write_text("filename,label\nitem0000000,cat\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "files.csv")) == 0  # the same, by another column
     (tmp_path / "who.tsv").write_text("by\tname\tlabel\nzoe\titem0000003\tbird\n")
     assert exchange.take_in(small.store, exchange.read(tmp_path / "who.tsv")) == 1
     said = [(record.label, record.votes[0].by) for record in all_records(small)]
@@ -513,6 +515,7 @@ def test_what_cannot_be_started_leaves_nothing_behind(notes, monkeypatch, option
     words = [notes, *([] if "--classes" in options else ["--classes", "a,b"]), *options]
     result, seen = started(monkeypatch, *words)
     assert message in str(result.exception)
+    assert isinstance(result.exception, NcalrError)  # a sentence, no traceback
     assert "secret" not in str(result.exception)
     assert "folder" not in seen
     assert not Folder.beside(notes).path.exists()
@@ -622,12 +625,11 @@ def test_new_files_are_noticed_and_taken_in_where_that_is_said(photos, monkeypat
     (photos / "e.png").write_bytes((photos / "a.png").read_bytes())
     (photos / "b.png").unlink()
     result, seen = started(monkeypatch, photos, "--resume")
-    assert "1 items in" in result.output
+    assert "1 item in" in result.output
     assert "--add" in result.output
-    assert "1 items of the project are not in" in result.output
-    assert "'b.png'" in result.output
+    assert "any more: 1 item of the project, the first is 'b.png'" in result.output
     result, seen = started(monkeypatch, photos, "--resume", "--add")
-    assert "1 items added" in result.output
+    assert "1 item added" in result.output
     store = seen["folder"].open()
     assert store.read(projects.counters)["items"] == 5
     store.close()
@@ -640,8 +642,8 @@ def test_new_rows_of_a_table_are_noticed(notes, monkeypatch):
     started(monkeypatch, notes, "--classes", "a,b")
     notes.write_text(notes.read_text() + "n6,one more\n")
     os.utime(notes, (4e9, 4e9))
-    assert "1 items in" in started(monkeypatch, notes, "--resume")[0].output
-    assert "1 items added" in started(monkeypatch, notes, "--resume", "--add")[0].output
+    assert "1 item in" in started(monkeypatch, notes, "--resume")[0].output
+    assert "1 item added" in started(monkeypatch, notes, "--resume", "--add")[0].output
     notes.unlink()  # the texts are in the database
     for source in (notes, Folder.beside(notes).path):
         assert started(monkeypatch, source, "--resume")[0].exit_code == 0
@@ -725,6 +727,7 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert "is a folder" in str(run("labels", "export", project, tmp_path / "taken.csv").exception)
     assert "chain" in run("labels", "verify", project).output
     assert run("labels", "backup", project, tmp_path / "b.db").exit_code == 0
+    assert "no folder" in str(run("labels", "backup", project, tmp_path / "none" / "b.db").exception)
     assert "whole" in run("labels", "restore", tmp_path / "b.db", "--check").output
     assert "where to" in str(run("labels", "restore", tmp_path / "b.db").exception)
     (project / "labels.db").unlink()

@@ -71,7 +71,8 @@ def _tell(copied: Any, out: Path) -> None:
     """What became of an export as a folder."""
     print(f"{copied.count:,} pictures of {len(copied.classes)} classes written to {out}")
     if copied.missing:
-        print(f"{len(copied.missing):,} labelled pictures could not be copied (their labels are in labels.jsonl):")
+        whole = copied.count + len(copied.missing)
+        print(f"not copied: {len(copied.missing):,} of {whole:,} labelled pictures (their labels are in labels.jsonl)")
     for name, why in list(copied.missing.items())[:20]:
         print(f"  {name}: {why}")
     if len(copied.missing) > 20:

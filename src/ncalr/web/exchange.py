@@ -32,6 +32,7 @@ from ncalr.web.store.database import Store
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 BATCH = 500
+NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
 UNNAMED = "import"  # who said what a table does not say who said
 LABELS = "labels.jsonl"  # beside the folders of an export as images
 FORBIDDEN = '\\:*?"<>|'
@@ -99,6 +100,8 @@ def read(source: Path) -> list[Record]:
         raise BadInput(f"cannot read labels from {source.name}; expected a file that ends in {', '.join(forms())}")
     try:
         return list(READERS[form](source))
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
     except (AttributeError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
@@ -438,10 +441,11 @@ def _from_plain(plain: dict[str, Any]) -> Record:
 
 def _from_pair(plain: dict[str, Any]) -> Record:
     """A row of somebody else's table: a name and a label, and who said so where there is a column `by`."""
-    if "name" not in plain or "label" not in plain:
+    name = next((plain[column] for column in NAMES if column in plain), None)
+    if name is None or "label" not in plain:
         there = ", ".join(map(str, plain))
-        raise ValueError(f"expected the columns name and label, or those of an export of ncalr; there are {there}")
-    name, label, by = (plain.get(column) for column in ("name", "label", "by"))
+        raise BadInput(f"expected the columns name and label, or those of an export of ncalr; there are {there}")
+    label, by = plain["label"], plain.get("by")
     said = Opinion(str(by or UNNAMED), "label", str(label)) if label not in (None, "") else None
     return Record(str(name), "open", votes=(said,) if said else ())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,7 +98,7 @@ def go_on(folder: Folder, store: Store, path: Path | None, given: Mapping[str, A
         projects.check_votes(votes)
     _apply(folder, store, Change(source, settings, votes, given.get("words"), classes, fresh if add else []))
     if add and stock is not None:
-        told.append(f"{len(fresh):,} items added")
+        told.append(f"{_many(fresh)} added")
     return told
 
 
@@ -174,9 +174,11 @@ def _look(
     fresh = [item for item in stock.items if item.name not in known]
     told = [f"the items are in {place} from now on"] if moved else []
     if gone:
-        told.append(f"{len(gone):,} items of the project are not in {place}, the first is {gone[0]!r}")
+        told.append(f"not in {place} any more: {_many(gone)} of the project, the first is {gone[0]!r}")
     if fresh and not add:
-        told.append(f"{len(fresh):,} items in {place} are not in the project; with --add they are taken in")
+        told.append(
+            f"not in the project: {_many(fresh)} in {place}, the first is {fresh[0].name!r}; --add takes them in"
+        )
     return stock, fresh, told
 
 
@@ -212,6 +214,10 @@ def _apply(folder: Folder, store: Store, change: Change) -> None:
         projects.add_items(store, change.items)
     if change.source != folder.source():
         folder.create(change.source, folder.url())
+
+
+def _many(items: Sequence[Any]) -> str:
+    return f"{len(items):,} item{'' if len(items) == 1 else 's'}"
 
 
 def _names(conn: Connection) -> list[str]:
