@@ -352,7 +352,8 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
     def enter(body: Entrance, request: Request) -> Response:
         def come_in(conn: Connection) -> tuple[Person, str]:
             entered = people.enter(conn, store.clock.now(), body.token, body.name)
-            answers.reconsider(conn)  # one more may be asked
+            if body.name is not None:  # somebody new, who may be asked what others were unsure about
+                answers.reconsider(conn)
             return entered
 
         with _failures_counted(office, request):
@@ -551,7 +552,8 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
         def change(conn: Connection) -> None:
             people.change(conn, now, people.by_key(conn, key), body.role, body.active)
-            answers.reconsider(conn)
+            if body.active is not None:
+                answers.reconsider(conn)
 
         store.write(change)
         return {"changed": True}
