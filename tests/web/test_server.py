@@ -198,6 +198,8 @@ def test_guessing_links_is_slowed_down(small):
     statuses = [guest.post("/api/enter", json={"token": f"guess {at}"}).status_code for at in range(7)]
     assert statuses == [401] * 5 + [429] * 2
     assert int(guest.post("/api/enter", json={"token": "x"}).headers["retry-after"]) > 30
+    told = guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "8.8.8.8"})
+    assert told.status_code == 429  # nobody said that there is a proxy
     small.clock.time += 61
     assert guest.post("/api/enter", json={"token": "x"}).status_code == 401
 
