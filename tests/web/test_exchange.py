@@ -15,11 +15,11 @@ from office import Office, StoppedClock
 from typer.testing import CliRunner
 
 from ncalr.cli.app import app
-from ncalr.errors import BadInput, UnknownName
-from ncalr.web import audit, exchange, figures, shares
+from ncalr.errors import BadInput, NcalrError, UnknownName
+from ncalr.web import audit, exchange, figures, shares, sources
 from ncalr.web.exchange import Opinion, Record
 from ncalr.web.folder import Folder
-from ncalr.web.store import projects, schema
+from ncalr.web.store import people, projects, schema
 
 FORMS = sorted(exchange.WRITERS)
 NASTY = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "a,b", 'say "hi"', "line\nbreak", "<script>", "日本", ""]
@@ -95,13 +95,86 @@ def test_the_image_folder(tmp_path):
     )
     desk.label("ann", 0)
     desk.label("ann", 0)
-    assert exchange.write_folder(desk.store, root, tmp_path / "out") == 2
+    assert exchange.write_folder(desk.store, root, tmp_path / "out").classes == {"../cat": 2}
     found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png"))
-    assert found == ["_cat/a.png", "_cat/deep__b.png"]
+    assert found == ["__cat/a.png", "__cat/deep__b.png"]
     assert (tmp_path / "out" / "labels.jsonl").exists()
     with pytest.raises(BadInput, match="not empty"):
         exchange.write_folder(desk.store, root, tmp_path / "out")
     desk.store.close()
+
+
+CLASSES = ["C#", "C+", "C?", "C*", "positive 😀", "positive 😡", "labels.jsonl", "nul"]
+FILES = ["a!.png", "a?.png", "a*.png", "x/y.png", "x__y.png", "A!.PNG", f"{'l' * 220}1.png", f"{'l' * 220}2.png"]
+
+
+def test_no_picture_of_the_image_folder_lies_over_another(tmp_path):
+    root = tmp_path / "photos"
+    (root / "x").mkdir(parents=True)
+    for at, name in enumerate(FILES):
+        (root / name).write_bytes(bytes([at]))
+    desk = Office(str(tmp_path / "s.db"), StoppedClock())
+    projects.create(desk.store, "p", "image", CLASSES, [projects.NewItem(name) for name in FILES])
+    said = {}
+    for at in range(len(FILES)):
+        lease, _ = desk.label("ann", at)
+        said[FILES[desk.names([lease])[0] - 1]] = CLASSES[at]
+    (root / "x" / "y.png").unlink()
+    copied = exchange.write_folder(desk.store, root, tmp_path / "out")
+    assert (copied.count, list(copied.missing)) == (len(FILES) - 1, ["x/y.png"])
+    written = [path for path in (tmp_path / "out").rglob("*") if path.suffix.lower() == ".png"]
+    assert sorted(path.read_bytes()[0] for path in written) == [0, 1, 2, 4, 5, 6, 7]
+    folders = exchange.file_names(CLASSES, taken=["labels.jsonl"])
+    assert len({name.casefold() for name in folders.values()}) == len(CLASSES)
+    assert (folders["C#"], folders["positive 😀"]) == ("C#", "positive 😀")
+    for path in written:
+        name = FILES[path.read_bytes()[0]]
+        assert path.parent.name == folders[said[name]]
+    assert len(exchange.read(tmp_path / "out" / "labels.jsonl")) == len(FILES)
+    desk.store.close()
+
+
+@given(st.lists(st.text(max_size=5), unique=True))
+@settings(max_examples=100, deadline=None)
+def test_names_of_files_are_as_many_as_the_names(names):
+    names = [name for name in names if name.isprintable()]
+    made = exchange.file_names(names)
+    assert len({name.casefold() for name in made.values()}) == len(names)
+    for name in made.values():
+        assert not set(name) & set('/\\:*?"<>|')
+        assert not name.startswith(".")
+    assert exchange.file_names(names) == made
+
+
+def test_a_plain_table_of_names_and_labels(small, tmp_path):
+    small.project(items=4)
+    (tmp_path / "plain.csv").write_text("name,label\nitem0000000,cat\nitem0000001,dog\nitem0000002,\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "plain.csv")) == 2
+    (tmp_path / "files.csv").write_text("filename,label\nitem0000000,cat\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "files.csv")) == 0  # the same, by another column
+    (tmp_path / "who.tsv").write_text("by\tname\tlabel\nzoe\titem0000003\tbird\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "who.tsv")) == 1
+    said = [(record.label, record.votes[0].by) for record in all_records(small)]
+    assert said == [("cat", "import"), ("dog", "import"), ("bird", "zoe")]
+
+
+def test_files_that_are_torn_or_written_in_another_alphabet(small, tmp_path):
+    small.project(items=3)
+    small.label("ann")
+    with (tmp_path / "whole.csv").open("wb") as file:
+        exchange.write(all_records(small), "csv", file)
+    torn = (tmp_path / "whole.csv").read_bytes()
+    for name, content, words in (
+        ("torn.csv", torn[:-30], "whole"),
+        ("short.csv", torn[: torn.rindex(b",", 0, -40)], "whole"),
+        ("latin.csv", "name,label\nü,cat\n".encode("latin-1"), "UTF-8"),
+        ("other.csv", b"file,class\na,b\n", "name and label"),
+        ("torn.parquet", b"PAR1 and no more", "whole"),
+        ("torn.json", b"[{", "whole"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BadInput, match=words):
+            exchange.read(tmp_path / name)
 
 
 def test_imports_that_cannot_be(small, tmp_path):
@@ -169,7 +242,7 @@ def test_parquet_without_pyarrow(monkeypatch):
 
 
 def test_the_examples_run():
-    for module in (shares, audit):
+    for module in (shares, audit, exchange):
         assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
@@ -222,6 +295,64 @@ def test_the_effect_of_suggestions(small):
     found = small.store.read(figures.suggestions)
     assert found["shift"] == 1.0
     assert found["low"] > 0.7
+
+
+def test_only_what_a_lottery_decided_is_the_effect_of_suggestions(small):
+    """Answers from before the rule, and those taken back, are no part of the experiment."""
+    small.project(items=60)
+    small.rank(range(1, 61), predicted=1)
+    for _ in range(10):
+        small.label("ann", 1)  # no suggestion was shown, and by no lottery
+    assert small.store.read(figures.suggestions)["hidden"]["total"] == 0
+    small.store.write(lambda conn: projects.change_settings(conn, suggestions=True))
+    for at in range(20):
+        lease, receipt = small.label("ann", 1)
+        if at < 5:
+            small.say("ann", lease.item, kind="undo", based_on=receipt.id)
+    found = small.store.read(figures.suggestions)
+    assert found["shown"]["total"] + found["hidden"]["total"] == 15
+    small.store.write(lambda conn: projects.change_settings(conn, suggestions=False))
+    small.label("ben", 1)
+    assert small.store.read(figures.suggestions) == found
+
+
+def test_figures_count_what_stands(small):
+    small.project(items=40)
+    small.rank(range(1, 41))
+    for at in range(10):
+        [lease] = small.next("ann")
+        receipt = small.say(
+            "ann", lease.item, kind="unsure" if at % 2 else "none", lease=lease.token, answered=10.0 * at
+        )
+        small.say("ann", lease.item, kind="undo", based_on=receipt.id, answered=10.0 * at + 5)
+        small.say("ann", lease.item, 1, lease=lease.token, answered=10.0 * at + 6)
+    found = small.store.read(lambda conn: figures.team(conn, small.clock.now()))
+    [ann] = found["people"]
+    assert (ann["answers"], ann["unsure"], ann["an_hour"]) == (10, 0.0, pytest.approx(360))
+    assert found["model"]["answers_since"] == 10
+    assert (found["progress"]["answers"], found["progress"]["wanted"]) == (10, 40)
+
+
+def test_what_is_said_about_the_training(small):
+    small.project(items=4)
+    started = small.clock.time + 10
+
+    def said(seconds, beat=None, state="waiting", wanted=True):
+        if beat is not None:
+            row = {"beat": started + beat, "state": state}
+            small.store.write(lambda conn: conn.execute(schema.worker.update().values(**row)))
+        known = figures.Training(wanted, started)
+        return small.store.read(lambda conn: figures.freshness(conn, started + seconds, known))["worker"]
+
+    assert said(1) == "starting"  # the last beat is from before
+    assert said(59, beat=-500, state="failed") == "starting"
+    assert said(61) == "gone"
+    assert said(10, beat=6) == "waiting"
+    assert said(40) == "gone"
+    assert said(20, beat=15, state="stopped") == "stopped"
+    assert said(1, beat=-500, wanted=False) == said(5000, wanted=False) == "off"
+    assert said(20, beat=15, state="training", wanted=False) == "training"  # somebody else does it
+    assert said(20, beat=15, state="stopped", wanted=False) == "off"
 
 
 def test_speed_leaves_pauses_out():
@@ -310,8 +441,8 @@ def started(monkeypatch, *words):
     """`ncalr label` up to the moment at which it would serve."""
     seen = {}
 
-    def stand_in(folder, store, address, ready, limits=None):
-        seen.update(folder=folder, address=address)
+    def stand_in(folder, store, address, ready, limits=None, training=True):
+        seen.update(folder=folder, address=address, training=training)
         ready()
 
     monkeypatch.setattr("ncalr.web.serve.serve", stand_in)
@@ -330,6 +461,7 @@ def test_label_makes_a_project_and_opens_the_browser(notes, monkeypatch):
     result, seen = started(monkeypatch, notes, "--resume", "--no-browser")
     assert "going on" in result.output
     assert seen["opened"] == []
+    assert not seen["training"]  # the page is told that none is wanted
     assert started(monkeypatch, Folder.beside(notes).path)[0].exit_code == 0
     again, _ = started(monkeypatch, notes, "--classes", "a,b")
     assert isinstance(again.exception, BadInput)
@@ -351,6 +483,233 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
     assert "2 classes" in result.output
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--votes", "0"], "votes must be"),
+        (["--strategy", "ncall"], "Did you mean 'ncal'"),
+        (["--network", "resnet81"], "no network"),
+        (["--network", "resnet8"], "takes images"),
+        (["--recipe", "nope"], "no recipe"),
+        (["--embeddings", "short.npy"], "at least 6"),
+        (["--embeddings", "nope.npy"], "can be read"),
+        (["--guidelines", "nope.md"], "No such file"),
+        (["--guidelines", "latin.txt"], "not UTF-8"),
+        (["--classes", "clases.txt"], "no file clases.txt"),
+        (["--classes", "latin.txt"], "not UTF-8"),
+        (["--control", "3"], "shares"),
+        (["--host", "203.0.113.7", "--insecure"], "no address of this machine"),
+        (["--database", "postgresql://nobody:secret@127.0.0.1:1/none"], "cannot be opened"),
+        (["--database", "postgresql://host:port/name"], "URL of a database"),
+        (["--database", "mysql://x/y"], "sqlite or postgresql"),
+        (["--resume"], "no project"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_started_leaves_nothing_behind(notes, monkeypatch, options, message):
+    if "postgresql" in options[-1]:
+        pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    monkeypatch.chdir(notes.parent)
+    np.save("short.npy", np.zeros((5, 3)))
+    (notes.parent / "latin.txt").write_bytes("größe\nübel\n".encode("latin-1"))
+    words = [notes, *([] if "--classes" in options else ["--classes", "a,b"]), *options]
+    result, seen = started(monkeypatch, *words)
+    assert message in str(result.exception)
+    assert isinstance(result.exception, NcalrError)  # a sentence, no traceback
+    assert "secret" not in str(result.exception)
+    assert "folder" not in seen
+    assert not Folder.beside(notes).path.exists()
+    assert started(monkeypatch, notes, "--classes", "a,b")[0].exit_code == 0
+
+
+def test_a_port_in_use_leaves_nothing_behind(notes, monkeypatch):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result, _ = started(monkeypatch, notes, "--classes", "a,b", "--port", taken.getsockname()[1])
+    assert "in use" in str(result.exception)
+    assert not Folder.beside(notes).path.exists()
+
+
+def test_a_project_that_was_never_begun_can_be_begun(notes, monkeypatch):
+    folder = Folder.beside(notes)
+    folder.create(sources.find(notes))
+    folder.open().close()
+    for words in (["--resume"], []):
+        assert "did not come to an end" in str(started(monkeypatch, notes, *words)[0].exception)
+    assert "no project" in str(run("labels", "export", folder.path, notes.parent / "x.csv").exception)
+    assert "6 texts" in started(monkeypatch, notes, "--classes", "a,b")[0].output
+
+
+def test_labels_without_a_project_file_are_not_removed(notes, monkeypatch):
+    started(monkeypatch, notes, "--classes", "a,b")
+    folder = Folder.beside(notes)
+    (folder.path / "project.json").unlink()
+    result, _ = started(monkeypatch, notes, "--classes", "a,b")
+    assert "already" in str(result.exception)
+    assert (folder.path / "labels.db").stat().st_size > 0
+
+
+def settings_of(notes):
+    store = Folder.beside(notes).open()
+    found = store.read(lambda conn: (projects.load(conn), projects.guideline(conn), projects.classes(conn)))
+    store.close()
+    return found
+
+
+def test_going_on_applies_what_is_said(notes, monkeypatch, tmp_path):
+    started(monkeypatch, notes, "--classes", "a,b", "--suggestions")
+    (tmp_path / "rules.md").write_text("# Rules")
+    np.save(tmp_path / "e.npy", np.zeros((6, 3)))
+    words = ["--votes", "3", "--no-suggestions", "--strategy", "margin", "--first", "7", "--control", "0.2"]
+    more = ["--guidelines", tmp_path / "rules.md", "--embeddings", tmp_path / "e.npy", "--classes", "a,b,c"]
+    result, _ = started(monkeypatch, notes, "--resume", *words, *more)
+    assert result.exit_code == 0, result.exception
+    project, text, names = settings_of(notes)
+    rules = project.settings
+    assert (project.votes, project.guideline, text, names) == (3, 2, "# Rules", ["a", "b", "c"])
+    assert (rules.suggestions, rules.strategy, rules.first_training, rules.control) == (False, "margin", 7, 0.2)
+    assert Folder.beside(notes).source().embeddings == str(tmp_path / "e.npy")
+    started(monkeypatch, notes, "--resume", "--guidelines", tmp_path / "rules.md")
+    assert settings_of(notes)[0].guideline == 2  # the same words are no new version
+    assert settings_of(notes)[0] == project  # what is not named stays
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--strategy", "nope"], "no strategy"),
+        (["--network", "nope"], "no network"),
+        (["--embeddings", "nope.npy"], "can be read"),
+        (["--seed", "4"], "--seed 4 cannot be changed"),
+        (["--database", "postgresql://x/y"], "labels move"),
+        (["--text-column", "other"], "--text-column other cannot"),
+        (["--classes", "a,c"], "leaves out b"),
+        (["--votes", "0"], "votes must be"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, list) else "",
+)
+def test_going_on_refuses_what_cannot_be_and_changes_nothing(notes, monkeypatch, options, message):
+    started(monkeypatch, notes, "--classes", "a,b")
+    before = settings_of(notes)
+    result, _ = started(monkeypatch, notes, "--resume", "--step", "3", *options)
+    assert message in str(result.exception)
+    assert settings_of(notes) == before
+    same = ["--seed", "0", "--text-column", "text", "--classes", "a,b"]
+    assert started(monkeypatch, notes, "--resume", *same)[0].exit_code == 0
+
+
+@pytest.fixture
+def photos(tmp_path):
+    from PIL import Image
+
+    root = tmp_path / "my photos ü"
+    root.mkdir()
+    for name in "abcd":
+        Image.new("L", (8, 8)).save(root / f"{name}.png")
+    return root
+
+
+def test_files_that_are_no_pictures_are_counted(photos, monkeypatch):
+    for name in ("a.bmp", "b.BMP", "c.tif", "notes", ".hidden.heic"):
+        (photos / name).write_text("x")
+    result, _ = started(monkeypatch, photos, "--classes", "a,b")
+    assert "4 images" in result.output
+    assert "4 files left out (2 .bmp, 1 .tif, 1 without an ending)" in result.output
+
+
+def test_new_files_are_noticed_and_taken_in_where_that_is_said(photos, monkeypatch):
+    started(monkeypatch, photos, "--classes", "a,b")
+    (photos / "e.png").write_bytes((photos / "a.png").read_bytes())
+    (photos / "b.png").unlink()
+    result, seen = started(monkeypatch, photos, "--resume")
+    assert "1 item in" in result.output
+    assert "--add" in result.output
+    assert "any more: 1 item of the project, the first is 'b.png'" in result.output
+    result, seen = started(monkeypatch, photos, "--resume", "--add")
+    assert "1 item added" in result.output
+    store = seen["folder"].open()
+    assert store.read(projects.counters)["items"] == 5
+    store.close()
+    assert "--add" not in started(monkeypatch, photos, "--resume")[0].output
+
+
+def test_new_rows_of_a_table_are_noticed(notes, monkeypatch):
+    import os
+
+    started(monkeypatch, notes, "--classes", "a,b")
+    notes.write_text(notes.read_text() + "n6,one more\n")
+    os.utime(notes, (4e9, 4e9))
+    assert "1 item in" in started(monkeypatch, notes, "--resume")[0].output
+    assert "1 item added" in started(monkeypatch, notes, "--resume", "--add")[0].output
+    notes.unlink()  # the texts are in the database
+    for source in (notes, Folder.beside(notes).path):
+        assert started(monkeypatch, source, "--resume")[0].exit_code == 0
+
+
+def test_a_folder_that_was_moved(photos, monkeypatch, tmp_path):
+    import shlex
+
+    project = tmp_path / "p q.ncalr"
+    result, _ = started(monkeypatch, photos, "--classes", "a,b", "--project", project)
+    line = next(line for line in result.output.splitlines() if "Go on another day" in line)
+    assert shlex.split(line.partition(": ")[2]) == [
+        *("ncalr", "label", str(photos), "--resume", "--project", str(project))
+    ]
+    moved = photos.rename(tmp_path / "elsewhere")
+    result, _ = started(monkeypatch, project, "--resume")
+    assert "say where they are now" in str(result.exception)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x.png").write_bytes((moved / "a.png").read_bytes())
+    result, _ = started(monkeypatch, tmp_path / "other", "--resume", "--project", project)
+    assert "another source" in str(result.exception)
+    assert Folder(project).source().path == str(photos)
+    result, _ = started(monkeypatch, moved, "--resume", "--project", project)
+    assert "from now on" in result.output
+    assert Folder(project).source().path == str(moved)
+    assert started(monkeypatch, project)[0].exit_code == 0
+
+
+def test_two_tables_of_one_name_have_a_project_each(notes, monkeypatch):
+    other = notes.with_suffix(".jsonl")
+    other.write_text('{"id": "j1", "text": "x"}\n{"id": "j2", "text": "y"}\n')
+    started(monkeypatch, notes, "--classes", "a,b")
+    assert "no project" in str(started(monkeypatch, other, "--resume")[0].exception)
+    assert "2 texts" in started(monkeypatch, other, "--classes", "a,b")[0].output
+    assert "going on" in started(monkeypatch, other, "--resume")[0].output
+    assert Folder.beside(notes).path.name == "notes.ncalr"
+    assert Folder.beside(other).path.name == "notes.jsonl.ncalr"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("latin.csv", "id,text\n1,ü\n".encode("latin-1"), "UTF-8"),
+        ("latin2.csv", "id,größe\n1,ü\n".encode("latin-1"), "UTF-8"),
+        ("x.jsonl", b"not json\n", "whole"),
+        ("x.parquet", b"PAR1", "whole"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path, monkeypatch, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    result, _ = started(monkeypatch, tmp_path / name, "--classes", "a,b")
+    assert message in str(result.exception)
+    assert isinstance(result.exception, BadInput)
+
+
+def test_databases_that_cannot_be_opened(notes, monkeypatch, tmp_path):
+    assert "no database of labels" in str(run("labels", "restore", notes, "--check").exception)
+    started(monkeypatch, notes, "--classes", "a,b")
+    project = Folder.beside(notes).path
+    (project / "labels.db").write_bytes(b"SQLite format 3\x00" + b"broken" * 500)
+    for words in (["labels", "verify", project], ["label", notes, "--resume"]):
+        assert "restore BACKUP PROJECT" in str(run(*words).exception)
+    (project / "project.json").write_text("{")
+    assert "project.json" in str(run("labels", "verify", project).exception)
+
+
 def test_the_other_commands(notes, monkeypatch, tmp_path):
     started(monkeypatch, notes, "--classes", "a,b", "--no-browser")
     project = Folder.beside(notes).path
@@ -361,8 +720,14 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert run("labels", "export", project, tmp_path / "out.csv").exit_code == 0
     assert len(exchange.read(tmp_path / "out.csv")) == 3
     assert "texts" in str(run("labels", "export", project, tmp_path / "folder").exception)
+    assert run("labels", "export", project, tmp_path / "OUT.CSV").output.startswith("3 items")
+    assert (tmp_path / "OUT.CSV").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    assert "no folder" in str(run("labels", "export", project, tmp_path / "none" / "out.csv").exception)
+    (tmp_path / "taken.csv").mkdir()
+    assert "is a folder" in str(run("labels", "export", project, tmp_path / "taken.csv").exception)
     assert "chain" in run("labels", "verify", project).output
     assert run("labels", "backup", project, tmp_path / "b.db").exit_code == 0
+    assert "no folder" in str(run("labels", "backup", project, tmp_path / "none" / "b.db").exception)
     assert "whole" in run("labels", "restore", tmp_path / "b.db", "--check").output
     assert "where to" in str(run("labels", "restore", tmp_path / "b.db").exception)
     (project / "labels.db").unlink()
@@ -373,6 +738,44 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert link.startswith("https://x.org/#enter=")
     assert len(run("labels", "invite", project, "--token", "zoe").output.strip()) == 43
     assert "nobody" in str(run("labels", "invite", project, "--token", "max").exception)
+    assert "there are" in str(run("labels", "invite", project, "--person", "max").exception)
+    link = run("labels", "invite", project, "--person", "zoe", "--role", "reviewer").output.strip()
+    store = Folder(project).open()
+    secret, now = link.partition("=")[2], store.clock.now()
+    who, _ = store.write(lambda conn: people.enter(conn, now, secret))
+    assert (who.name, who.role, who.active) == ("zoe", "reviewer", True)  # she came by an import, and is herself
+    store.close()
+
+
+def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):
+    from ncalr.web.serve import entrance
+
+    small.project(items=1)
+    exchange.take_in(small.store, [Record("item0000000", "open", votes=(Opinion("ann", "label", "cat"),))])
+    secret = entrance(small.store, "ann")
+    who, _ = small.store.write(lambda conn: people.enter(conn, small.clock.time, secret))
+    assert (who.name, who.role) == ("ann", "owner")
+
+
+def test_the_export_as_a_folder_says_what_it_wrote(tmp_path, monkeypatch):
+    from PIL import Image
+
+    root = tmp_path / "photos"
+    root.mkdir()
+    for name in "abc":
+        Image.new("L", (8, 8)).save(root / f"{name}.png")
+    started(monkeypatch, root, "--classes", "x,y", "--no-browser")
+    project = Folder.beside(root).path
+    (tmp_path / "in.csv").write_text("name,label\na.png,x\nb.png,y\nc.png,y\n")
+    assert run("labels", "import", project, tmp_path / "in.csv").exit_code == 0
+    (root / "b.png").unlink()
+    told = run("labels", "export", project, tmp_path / "out").output
+    assert "2 pictures of 2 classes" in told
+    assert "b.png: No such file" in told
+    for name, words in (("labels.txt", "not written as .txt"), ("file", "is a file"), ("out", "not empty")):
+        (tmp_path / "file").write_text("x")
+        assert words in str(run("labels", "export", project, tmp_path / name).exception)
+    assert not (tmp_path / "labels.txt").exists()
 
 
 def test_label_without_the_extra(notes, monkeypatch):

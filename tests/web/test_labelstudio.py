@@ -122,7 +122,11 @@ def test_refusals(studio):
     gone = LabelStudio("http://127.0.0.1:9", "secret")
     with pytest.raises(Unreachable, match="does not answer"):
         gone.names(1)
-    for client in (wrong, right, gone):
+    page = httpx.MockTransport(lambda request: httpx.Response(200, text="<html>another page</html>"))
+    other = LabelStudio("http://studio", "secret", page)
+    with pytest.raises(Unreachable, match="not Label Studio"):
+        other.names(1)
+    for client in (wrong, right, gone, other):
         client.close()
 
 

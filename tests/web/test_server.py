@@ -10,6 +10,7 @@ import pytest
 from browserless import HOME, Server, say, take
 
 from ncalr.errors import BadInput
+from ncalr.web import figures
 from ncalr.web.app import STATIC, Limits, route_table
 from ncalr.web.folder import Folder, Source
 from ncalr.web.guard import Address
@@ -119,6 +120,51 @@ def test_a_new_link_for_somebody_who_lost_theirs(server):
     assert server.visitor().post("/api/enter", json={"token": url.partition("=")[2]}).json()["name"] == "ann"
 
 
+def test_somebody_let_in_again_comes_back_as_themselves(server):
+    owner, ann = server.person("own", "owner"), server.person("ann")
+    key = ann.get("/api/me").json()["key"]
+    owner.patch(f"/api/people/{key}", json={"active": False})
+    refused = owner.post(f"/api/people/{key}/link")
+    assert refused.status_code == 400
+    assert "let them in again first" in refused.json()["error"]
+    owner.patch(f"/api/people/{key}", json={"active": True})
+    token = owner.post(f"/api/people/{key}/link").json()["url"].partition("=")[2]
+    guest = server.visitor()
+    assert guest.post("/api/link", json={"token": token}).json() == {"kind": "link"}
+    assert guest.post("/api/enter", json={"token": token}).json()["name"] == "ann"
+    assert guest.get("/api/me").json()["key"] == key
+
+
+def test_the_door_says_what_was_pasted(server):
+    owner, guest = server.person("own", "owner"), server.visitor()
+    token = owner.post("/api/invitations", json={"role": "annotator"}).json()["url"].partition("=")[2]
+    assert guest.post("/api/link", json={"token": token}).json() == {"kind": "invitation"}
+    nameless = guest.post("/api/enter", json={"token": token})
+    assert (nameless.status_code, "name" in nameless.json()["error"]) == (400, True)
+    taken = guest.post("/api/enter", json={"token": token, "name": "own"})
+    assert (taken.status_code, "ask for a new link of yours" in taken.json()["error"]) == (400, True)
+    assert guest.post("/api/enter", json={"token": token, "name": "Rae"}).status_code == 200
+    who = server.desk.person("ann")
+    access = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "access", person=who, seconds=None))
+    assert "for programs" in guest.post("/api/link", json={"token": access}).json()["error"]
+
+
+def test_a_good_link_lets_in_whatever_others_guess(small):
+    small.project(items=2)
+    server = Server(small, limits=Limits())
+    guest = server.visitor()
+    ann, ben = small.person("ann"), small.person("ben")
+    used = small.store.write(lambda conn: people.link(conn, 1e6, ann))
+    good = small.store.write(lambda conn: people.link(conn, 1e6, ben))
+    assert server.visitor().post("/api/enter", json={"token": used}).status_code == 200
+    for _ in range(9):  # a used one opened again is no guess
+        assert guest.post("/api/link", json={"token": used}).status_code == 401
+    assert [guest.post("/api/enter", json={"token": f"{at}"}).status_code for at in range(6)] == [401] * 5 + [429]
+    assert guest.post("/api/link", json={"token": good}).json() == {"kind": "link"}
+    assert guest.post("/api/enter", json={"token": good}).status_code == 200
+    assert guest.post("/api/enter", json={"token": "x"}).status_code == 429
+
+
 def test_the_cookie_is_out_of_reach_and_leaving_ends_the_session(server):
     who = server.desk.person("ann")
     link = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "link", person=who))
@@ -152,6 +198,8 @@ def test_guessing_links_is_slowed_down(small):
     statuses = [guest.post("/api/enter", json={"token": f"guess {at}"}).status_code for at in range(7)]
     assert statuses == [401] * 5 + [429] * 2
     assert int(guest.post("/api/enter", json={"token": "x"}).headers["retry-after"]) > 30
+    told = guest.post("/api/enter", json={"token": "x"}, headers={"x-forwarded-for": "8.8.8.8"})
+    assert told.status_code == 429  # nobody said that there is a proxy
     small.clock.time += 61
     assert guest.post("/api/enter", json={"token": "x"}).status_code == 401
 
@@ -315,6 +363,34 @@ def test_nothing_left_is_said_honestly(small):
     assert ben.post("/api/next", json={"tab": "t"}).json()["rest"]["done"]
 
 
+def test_what_a_closed_tab_held_before_a_new_start_is_to_be_had_at_once(small):
+    small.project(items=4)
+    before = Server(small)
+    held = take(before.person("ann"), 2, tab="closed")
+    take(before.person("ben"), 1)
+    small.clock.time += 10
+    server = Server(small)
+    ann = server.person("ann")
+    assert {item["item"] for item in held} < {item["item"] for item in take(ann, 4, tab="new")}  # not what ben has
+    assert ann.post("/api/next", json={"tab": "new", "want": 4}).json()["rest"]["elsewhere"] == 1
+
+
+def test_a_tab_that_is_heard_of_keeps_its_items_and_one_that_is_silent_does_not(small):
+    small.project(items=2)
+    before = Server(small)
+    take(before.person("ann"), 2, tab="open")
+    small.clock.time += 10
+    server = Server(small)
+    ann = server.person("ann")
+    ann.post("/api/heartbeat", json={"tab": "open"})  # it came through the new start
+    assert take(ann, 2, tab="new") == []
+    assert ann.post("/api/next", json={"tab": "new"}).json()["rest"]["own_tabs"] == 2
+    small.clock.time += 120  # a tab in the background beats once a minute, or so
+    assert take(ann, 2, tab="new") == []
+    small.clock.time += 70
+    assert len(take(ann, 2, tab="new")) == 2
+
+
 def test_heartbeat_and_release(server):
     ann = server.person("ann")
     items = take(ann, 3)
@@ -354,6 +430,30 @@ def test_the_team_view_and_the_state(server):
     assert ann.get("/api/state").json()["model"]["worker"] == "gone"
 
 
+def test_somebody_new_is_asked_what_the_others_were_unsure_about(server):
+    own = server.person("own", "owner")
+    [item] = take(own)
+    say(own, item, kind="unsure")
+    progress = own.get("/api/state").json()["progress"]
+    assert (progress["undecided"], progress["answers"], progress["wanted"]) == (1, 0, 29)
+    token = own.post("/api/invitations", json={"role": "annotator"}).json()["url"].partition("=")[2]
+    ann = server.visitor()
+    key = ann.post("/api/enter", json={"token": token, "name": "Ann"}) and ann.get("/api/me").json()["key"]
+    ann.headers["x-csrf"] = ann.get("/api/me").json()["csrf"]
+    assert own.get("/api/state").json()["progress"]["undecided"] == 0
+    assert take(ann)[0]["item"] == item["item"]
+    assert own.patch(f"/api/people/{key}", json={"active": False}).status_code == 200
+    assert own.get("/api/state").json()["progress"]["undecided"] == 1
+
+
+def test_the_page_is_told_where_no_training_is_wanted(small):
+    small.project(items=2)
+    server = Server(small)
+    server.office.training = figures.Training(False, small.clock.time + 1)
+    assert server.person("ann").get("/api/state").json()["model"]["worker"] == "off"
+    assert server.person("own", "owner").get("/api/team").json()["model"]["worker"] == "off"
+
+
 def test_settings_guidelines_and_classes(server):
     own, ann = server.person("own", "owner"), server.person("ann")
     assert own.patch("/api/settings", json={"suggestions": True, "votes": 2}).json()["suggestions"]
@@ -364,6 +464,34 @@ def test_settings_guidelines_and_classes(server):
     found = ann.get("/api/project").json()
     assert found["classes"] == ["cat", "dog", "bird", "fish"]
     assert found["guideline"]["text"] == "<script>alert(1)</script>"  # as text: the page never makes HTML of it
+
+
+def test_an_answer_is_stored_under_the_guidelines_its_author_was_shown(server):
+    own, ann = server.person("own", "owner"), server.person("ann")
+    assert ann.get("/api/state").json()["guideline"] == 1
+    own.put("/api/guideline", json={"text": "new rules"})
+    assert ann.get("/api/state").json()["guideline"] == 2
+    items, ids = take(ann, 6), [str(uuid.uuid4()) for _ in range(6)]
+    given = [{"guideline": 1}, {"guideline": 2}, {}, {"guideline": 3}, {"guideline": 0}, {"guideline": None}]
+    for item, id_, more in zip(items, ids, given, strict=True):
+        assert say(ann, item, id_=id_, **more).status_code == 200
+    assert [row["guideline"] for row in server.desk.rows(schema.event)] == [1, 2, 2, 2, 2, 2]
+    own.put("/api/guideline", json={"text": "newer rules"})
+    for item, id_, more in zip(items, ids, given, strict=True):  # the reply was lost: the same again
+        assert say(ann, item, id_=id_, **more).status_code == 200
+    assert len(server.desk.rows(schema.event)) == 6
+
+
+def test_items_come_with_their_names(server):
+    ann = server.person("ann")
+    items = take(ann, 3)
+    names = {row["key"]: row["name"] for row in server.desk.rows(schema.item)}
+    assert [item["name"] for item in items] == [names[item["item"]] for item in items]
+    assert take(ann, 3) == items  # held, and the same
+    say(ann, items[0], kind="skip")
+    assert ann.get("/api/history").json()[0]["name"] == items[0]["name"]
+    for item in take(ann, 10) + take(ann, 10, tab="b") + take(ann, 10, tab="c"):
+        assert item["name"] == names[item["item"]]
 
 
 def test_a_full_disk_is_507(server, monkeypatch):
@@ -508,6 +636,50 @@ def test_what_is_no_picture_is_not_shown(gallery, content):
     reply = client.get(f"/api/items/{item['item']}/picture")
     assert reply.status_code == 422
     assert reply.headers["content-type"] == "application/json"
+    said = reply.json()["error"]
+    assert said.startswith("x.png cannot be shown: it is")
+    assert "Error" not in said
+    assert "0x" not in said
+
+
+def test_a_picture_that_was_moved_away_is_not_called_broken(gallery):
+    desk, root, media = gallery
+    client, item = served(desk, root, media, "a.png")
+    (root / "a.png").rename(root / "b.png")
+    reply = client.get(f"/api/items/{item['item']}/picture")
+    assert reply.status_code == 404
+    assert "a.png was moved or removed" in reply.json()["error"]
+    root.rename(root.with_name("elsewhere"))
+    assert "the folder" in client.get(f"/api/items/{item['item']}/picture").json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "expected"),
+    [
+        ([0, 1000, 2000, 4000], "I;16", [0, 64, 128, 255]),
+        ([30000] * 4, "I;16", [117] * 4),
+        ([0, 65535, 0, 65535], "I;16", [0, 255, 0, 255]),
+        ([-5, 0, 5, 95], "I", [0, 13, 26, 255]),
+        ([-1.0, 0.0, 0.5, 1.0], "F", [0, 128, 191, 255]),
+        ([0, 100, 200, 255], "L", [0, 100, 200, 255]),
+    ],
+    ids=str,
+)
+def test_pictures_of_sixteen_bits_are_not_white(values, mode, expected):
+    import numpy as np
+    from PIL import Image
+
+    from ncalr.web.decoder import _in_eight_bits, thumbnail
+
+    kinds = {"I;16": np.uint16, "I": np.int32, "F": np.float32, "L": np.uint8}
+    picture = Image.fromarray(np.array(values, kinds[mode]).reshape(2, 2))
+    assert picture.mode == mode
+    found = np.asarray(_in_eight_bits(picture)).ravel()
+    assert np.abs(found.astype(int) - expected).max() <= 1
+    if mode == "I;16":
+        out = io.BytesIO()
+        picture.resize((32, 32), 0).save(out, "PNG")
+        assert np.abs(thumbnail(out.getvalue(), 32)[8, 24, 0].astype(int) - expected[1]) <= 8
 
 
 def test_a_bomb_is_refused_before_it_goes_off(gallery):
@@ -529,7 +701,7 @@ def test_a_bomb_is_refused_before_it_goes_off(gallery):
 
 def test_a_decoder_that_hangs_is_killed_and_the_next_picture_is_shown():
     decoder = Decoder(seconds=0.0)
-    with pytest.raises(CannotShow, match="too long"):
+    with pytest.raises(CannotShow, match="too long or"):
         decoder.decode(image("PNG", (3000, 3000)), 2560)
     decoder.seconds = 20.0
     assert decoder.decode(image(), 320)[0] == "image/png"

@@ -253,3 +253,16 @@ def test_the_event_keeps_why_it_was_asked_and_under_which_guidelines(small):
 def test_a_change_inside_a_change_is_an_error_and_not_a_wait_without_end(small):
     with pytest.raises(RuntimeError, match="wait for itself"):
         small.store.write(lambda _: small.store.write(lambda conn: conn))
+
+
+def test_what_an_older_page_sent_has_the_digest_it_had(small):
+    """An answer whose reply was lost before the update is sent again after it."""
+    import hashlib
+    import json
+
+    said = answers.Answer("i", "k", "label", 1.0, 2)
+    names = ("id", "item", "kind", "answered", "answer", "based_on", "lease", "shown")
+    before = json.dumps(
+        [small.project().person("ann").id, {name: getattr(said, name) for name in names}], sort_keys=True
+    )
+    assert answers._digest(small.person("ann"), said) == hashlib.sha256(before.encode()).hexdigest()

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from ncalr.errors import BadInput, UnknownName
+from ncalr.web import figures
 from ncalr.web.store import copying, open_store, people, projects, review, schema, verdict
 from ncalr.web.store.clock import SteadyClock
 from ncalr.web.store.database import open_engine
@@ -99,6 +100,22 @@ def test_sessions_end_when_idle_when_left_and_when_somebody_is_sent_away(small, 
             small.store.read(lambda conn, session=session: people.by_session(conn, clock.time, session))
     with pytest.raises(NotAllowed):
         small.store.read(lambda conn: people.by_access_token(conn, clock.time, token))
+
+
+def test_a_session_lasts_over_the_night_and_not_for_ever(small, clock):
+    small.project(items=1)
+    ann = small.person("ann")
+    link = small.store.write(lambda conn: people.link(conn, clock.time, ann))
+    session = small.store.write(lambda conn: people.enter(conn, clock.time, link))[1]
+    began = clock.time
+    for _ in range(30):  # in use now and then
+        clock.time += 3 * 24 * 3600
+        if clock.time <= began + people.LONGEST_SECONDS:
+            small.store.read(lambda conn: people.by_session(conn, clock.time, session))
+            small.store.write(lambda conn: people.touch(conn, clock.time, session))
+    clock.time = began + people.LONGEST_SECONDS + 1
+    with pytest.raises(NotAllowed, match="ended"):
+        small.store.read(lambda conn: people.by_session(conn, clock.time, session))
 
 
 def test_secrets_are_not_stored(small, clock):
@@ -277,6 +294,28 @@ def test_an_older_database_is_copied_before_it_is_changed(small, monkeypatch):
     upgrade(small.store.engine)
     [copied] = Path(small.url).parent.glob("store.before-0001-*.db")
     assert copying.check(copied) == copying.verify(small.store)
+
+
+def test_what_a_project_of_the_first_version_has_is_counted(office):
+    """Leases from before do not say whether a lottery decided; answers from before are counted."""
+    office.project(items=6, votes=2, suggestions=True)
+    office.rank(range(1, 7), predicted=1)
+    for name in ("ann", "ben"):
+        for _ in range(3):
+            office.label(name, 1)
+    office.label("ann", kind="unsure")
+    found = office.store.read(figures.progress)
+    assert (found["answers"], found["wanted"]) == (6, 12)
+    assert found["closed"] == 3
+    assert any(row["drawn"] for row in office.rows(schema.lease))
+    chain = copying.verify(office.store)
+    downgrade(office.store.engine, "0001")
+    with office.store.engine.connect() as conn:
+        assert "drawn" not in {column["name"] for column in inspect(conn).get_columns("lease")}
+    upgrade(office.store.engine)
+    assert office.store.read(figures.progress) == found
+    assert not any(row["drawn"] for row in office.rows(schema.lease))
+    assert copying.verify(office.store) == chain
 
 
 # -- copies

@@ -62,7 +62,7 @@ def label(desk, truth, count, wrong=()):
 def test_it_waits_until_there_is_something_to_learn(shop):
     desk, worker, truth = shop
     assert not worker.step()
-    assert "first training is at 10 labels" in desk.rows(schema.worker)[0]["message"]
+    assert "the first training is when 10 items are labelled; 0 are" in desk.rows(schema.worker)[0]["message"]
     for _ in range(10):
         desk.label("ann", 0)
     assert not worker.step()
@@ -181,7 +181,8 @@ def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_p
         os.kill(supervisor.process.pid, signal.SIGKILL)
         label(desk, truth, 12)  # nobody notices
         journal = worker.folder.path / "journal.jsonl"
-        wait(lambda: len(desk.rows(schema.model)) == 2 and journal.read_bytes().splitlines()[-1].find(b"t") > 0, 60)
+        # the first line may be missing: the kill may have come between the order and the journal
+        wait(lambda: len(desk.rows(schema.model)) == 2 and journal.exists() and b"t" in journal.read_bytes(), 60)
         wait(lambda: desk.rows(schema.worker)[0]["state"] == "waiting", 60)
         assert supervisor.starts == 2
     finally:
@@ -243,7 +244,7 @@ def test_texts_without_words_and_embeddings(tmp_path):
     np.save(tmp_path / "e.npy", np.eye(4, dtype=np.float32))
     pool = sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [2, 4], "ab", [None, None], 8)
     assert pool.read(slice(None)).argmax(axis=1).tolist() == [1, 3]
-    with pytest.raises(BadInput, match="one row an item"):
+    with pytest.raises(BadInput, match="one row of numbers an item"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [5], "a", [None], 8)
     with pytest.raises(BadInput, match="embeddings that can be read"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "no.npy")), [5], "a", [None], 8)

@@ -9,19 +9,19 @@ import typer
 
 
 def run(
+    context: typer.Context,
     source: Annotated[
         Path, typer.Argument(help="A folder of images, a table of texts (.csv, .jsonl, ...), or a project.")
     ],
     classes: Annotated[str, typer.Option(help="The classes, separated by commas; or a file with one a line.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the project there is.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="Going on: take in what is new in the folder or table.")] = False,
     project: Annotated[
         Path | None, typer.Option(help="The project's folder. Default: DATA.ncalr beside the data.")
     ] = None,
     guidelines: Annotated[Path | None, typer.Option(help="A Markdown file the page shows.")] = None,
     votes: Annotated[int, typer.Option(help="How many people answer each item.")] = 1,
-    suggestions: Annotated[
-        bool, typer.Option("--suggestions", help="Show the model's guess, on a random half.")
-    ] = False,
+    suggestions: Annotated[bool, typer.Option(help="Show the model's guess, on a random half.")] = False,
     strategy: Annotated[str, typer.Option(help="What chooses the items.")] = "ncal",
     control: Annotated[float, typer.Option(help="Share of items drawn at random, unmarked, for the estimate.")] = 0.1,
     first: Annotated[int, typer.Option(help="Labels before the first training.")] = 10,
@@ -34,7 +34,7 @@ def run(
     id_column: Annotated[str, typer.Option(help="The column of permanent ids.")] = "",
     database: Annotated[str, typer.Option(help="A PostgreSQL URL instead of a SQLite file.")] = "",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; the next free one from 8765 if none.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; the next free one from 8765 if none.")] = 0,
     public_url: Annotated[str, typer.Option(help="The address people type, behind a reverse proxy.")] = "",
     insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without TLS.")] = False,
     training: Annotated[bool, typer.Option(help="Train beside the labelling.")] = True,
@@ -54,7 +54,7 @@ def run(
     from ncalr.errors import BadInput
 
     missing_web()
-    from ncalr.web import sources
+    from ncalr.web import sources, start
     from ncalr.web.folder import Folder
     from ncalr.web.guard import Address
     from ncalr.web.serve import check_exposure, entrance, free_port, serve
@@ -62,17 +62,25 @@ def run(
     from ncalr.web.store import projects
 
     check_exposure(host, public_url, insecure)
-    folder = Folder(project) if project else Folder(source) if Folder(source).exists else Folder.beside(source)
-    if folder.exists:
+    address = Address(host, free_port(host, port or 8765, fixed=bool(port)), public_url)
+    itself = project is None and Folder(source).exists
+    folder = Folder(project) if project else Folder(source) if itself else Folder.beside(source)
+    again = hint(source, project)
+    given = {name: value for name, value in context.params.items() if _was_said(context, name)}
+    given |= {"words": read_words(guidelines)} if guidelines else {}
+    given |= {"classes": read_classes(classes)} if classes else {}
+    given |= {"embeddings": str(embeddings.resolve())} if embeddings else {}
+    store = folder.open(unsafe_database) if folder.exists else None
+    if store is not None and start.is_begun(store):
         if classes and not resume:
-            raise BadInput(f"{folder.path} holds a project already; go on with: ncalr label {source} --resume")
-        store = folder.open(unsafe_database)
-        print(f"going on with {folder.path}")
+            raise BadInput(f"{folder.path} holds a project already; go on with: {again}")
+        told = start.go_on(folder, store, None if itself else source, given, add)
+        print("\n".join([f"going on with {folder.path}", *told]))
     else:
-        if resume:
-            raise BadInput(f"there is no project {folder.path} to go on with; start one with --classes")
-        names = projects.check_classes(read_classes(classes))
-        found = sources.find(source, text_column, id_column, str(embeddings.resolve()) if embeddings else "")
+        if resume or not classes:
+            raise BadInput(nothing_to_go_on_with(folder.path, store is not None, resume))
+        if store is not None:
+            store.close()
         rules = projects.Settings(
             strategy,
             control,
@@ -84,35 +92,71 @@ def run(
             recipe=recipe,
             size=size,
         )
-        items = list(sources.items(found))
-        words = guidelines.read_text(encoding="utf-8") if guidelines else ""
-        folder.create(found, database)
-        store = folder.open(unsafe_database)
-        title = source.resolve().stem
-        projects.create(store, title, found.kind, names, items, votes=votes, settings=rules, guideline=words)
+        found = sources.find(source, text_column, id_column, given.get("embeddings", ""))
+        words = given.get("words", "")
+        store, stock = start.begin(
+            folder, found, given["classes"], rules, votes=votes, words=words, database=database, unsafe=unsafe_database
+        )
         kind = "images" if found.kind == "image" else "texts"
-        print(f"{len(items):,} {kind}, {len(names)} classes; project {folder.path}")
-    address = Address(host, free_port(host, port or 8765, fixed=bool(port)), public_url)
+        print(f"{len(stock.items):,} {kind}, {len(given['classes'])} classes; project {folder.path}")
+        if stock.left_out:
+            print(stock.about_left_out())
     link = f"{address.url}/#enter={entrance(store, getpass.getuser())}"
 
     def ready() -> None:
         print(f"\n  {link}\n\nOpen this link; it works once. Stop with Ctrl+C.", flush=True)
-        print(f"Go on another day with: ncalr label {source} --resume", flush=True)
+        print(f"Go on another day with: {again}", flush=True)
         if browser:
             webbrowser.open(link)
 
     with trained(folder) if training else contextlib.nullcontext():
-        serve(folder, store, address, ready)
+        serve(folder, store, address, ready, training=training)
     store.close()
+
+
+def hint(source: Path, project: Path | None) -> str:
+    """The line that goes on with a project, as it can be pasted."""
+    import shlex
+
+    return shlex.join(["ncalr", "label", str(source), "--resume", *(["--project", str(project)] if project else [])])
+
+
+def nothing_to_go_on_with(path: Path, half: bool, resume: bool) -> str:
+    """What to say where there is no project, or the folder of one whose first start was cut short."""
+    if half:
+        return f"{path} holds no project: its first start did not come to an end. Start it again with --classes"
+    if resume:
+        return f"there is no project {path} to go on with; name it with --project, or start one with --classes"
+    return "which classes? Say --classes cat,dog,bird, or --classes classes.txt with one a line"
+
+
+def _was_said(context: typer.Context, name: str) -> bool:
+    """Whether an option was named, whatever its default."""
+    found = context.get_parameter_source(name)
+    return found is not None and found.name not in ("DEFAULT", "DEFAULT_MAP")
+
+
+def read_words(path: Path) -> str:
+    """The guidelines in a file."""
+    from ncalr.errors import BadInput
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); name a text file") from None
 
 
 def read_classes(text: str) -> list[str]:
     """Names separated by commas, or one a line of a file."""
     from ncalr.errors import BadInput
 
-    if not text:
-        raise BadInput("which classes? Say --classes cat,dog,bird, or --classes classes.txt with one a line")
     path = Path(text)
-    if "," not in text and path.is_file():
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return [name.strip() for name in text.split(",") if name.strip()]
+    if "," in text:
+        return [name.strip() for name in text.split(",") if name.strip()]
+    if len(text) < 1000 and path.is_file():
+        return [line.strip() for line in read_words(path).splitlines() if line.strip()]
+    if path.suffix or len(path.parts) > 1:
+        raise BadInput(f"there is no file {text} with the classes; write --classes cat,dog,bird, or name a file")
+    return [text.strip()]

@@ -14,25 +14,69 @@ Project = Annotated[Path, typer.Argument(help="The project's folder (DATA.ncalr)
 @app.command("export")
 def export(
     project: Project,
-    out: Annotated[Path, typer.Argument(help=".csv, .jsonl, .parquet, .json (Label Studio), or a folder of images.")],
+    out: Annotated[
+        Path, typer.Argument(help=".csv, .tsv, .jsonl, .parquet, .json (Label Studio), or a new folder, for images.")
+    ],
 ) -> None:
     """Write the labels: every vote, the verdict, how sure it is, and how the item was chosen."""
     from ncalr.errors import BadInput
     from ncalr.web import exchange
 
+    form, endings = exchange.form_of(out), ", ".join(exchange.forms())
     folder, store = _open(project)
-    forms = {f".{ending}": form for form, ending in exchange.ENDINGS.items()}
-    if out.suffix in forms:
-        part = out.with_name(out.name + ".part")
-        with part.open("wb") as file:
-            store.read(lambda conn: exchange.write(exchange.records(conn), forms[out.suffix], file))
-        part.replace(out)
-    elif folder.source().kind == "image":
-        exchange.write_folder(store, Path(folder.source().path), out)
+    if form is not None:
+        print(f"{_write_table(store, form, out):,} items written to {out}")
+    elif folder.source().kind == "text":
+        endings = ", ".join(exchange.forms())
+        raise BadInput(
+            f"the export must end in {endings}, got {out.name!r}; a folder is for images, and these are texts"
+        )
+    elif any(letter.isalpha() for letter in out.suffix):
+        endings = ", ".join(exchange.forms())
+        raise BadInput(
+            f"labels are not written as {out.suffix}; expected {endings}, or a folder, whose name has no ending"
+        )
     else:
-        raise BadInput(f"--out must end in {', '.join(forms)}; a folder is for images, and these are texts")
+        _tell(exchange.write_folder(store, Path(folder.source().path), out), out)
     store.close()
-    print(f"written to {out}")
+
+
+def _write_table(store: Any, form: str, out: Path) -> int:
+    """One file, whole or not at all; how many items."""
+    from ncalr.errors import BadInput
+    from ncalr.web import exchange
+
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
+        raise BadInput(f"{out} {what}; name a file in a folder that is there")
+    part = out.with_name(out.name + ".part")
+    count = 0
+
+    def counted(found: Any) -> Any:
+        nonlocal count
+        for record in found:
+            count += 1
+            yield record
+
+    try:
+        with part.open("wb") as file:
+            store.read(lambda conn: exchange.write(counted(exchange.records(conn)), form, file))
+        part.replace(out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None
+    return count
+
+
+def _tell(copied: Any, out: Path) -> None:
+    """What became of an export as a folder."""
+    print(f"{copied.count:,} pictures of {len(copied.classes)} classes written to {out}")
+    if copied.missing:
+        whole = copied.count + len(copied.missing)
+        print(f"not copied: {len(copied.missing):,} of {whole:,} labelled pictures (their labels are in labels.jsonl)")
+    for name, why in list(copied.missing.items())[:20]:
+        print(f"  {name}: {why}")
+    if len(copied.missing) > 20:
+        print(f"  and {len(copied.missing) - 20:,} more")
 
 
 @app.command("import")
@@ -75,7 +119,7 @@ def restore(
         return
     if project is None:
         raise BadInput("where to? Name the project, or say --check")
-    _, store = _open(project)
+    _, store = _open(project, empty=True)
     found = copying.restore(backup_file, store)
     store.close()
     print(f"restored; the chain of events ends in {found[:16]}")
@@ -110,32 +154,60 @@ def move(
 @app.command("invite")
 def invite(
     project: Project,
-    role: Annotated[str, typer.Option(help="annotator, reviewer or owner.")] = "annotator",
+    role: Annotated[str, typer.Option(help="annotator, reviewer or owner; annotator if none.")] = "",
+    person: Annotated[str, typer.Option(help="A new link for somebody who is there already, by name.")] = "",
     url: Annotated[str, typer.Option(help="Where the server is reached.")] = "http://127.0.0.1:8765",
     token: Annotated[str, typer.Option(help="Instead: an access token for a program that acts as this person.")] = "",
 ) -> None:
-    """A link that lets one person in, once, within a day."""
-    from ncalr.errors import BadInput
-    from ncalr.web.store import people
+    """A link that lets one person in, once, within a day.
+
+    With --person it is for somebody who is known: whose session has ended, who was sent away, or who came by an import.
+    They come back as themselves (--role gives them another role).
+    """
+    from ncalr.web.store import answers, people
 
     _, store = _open(project)
     now = store.clock.now()
     if token:
-        person = store.read(lambda conn: people.by_name(conn, token))
-        if person is None:
-            raise BadInput(f"there is nobody called {token!r}")
-        print(store.write(lambda conn: people.issue(conn, now, "access", person=person, seconds=None)))
+        program = _somebody(store, token)
+        print(store.write(lambda conn: people.issue(conn, now, "access", person=program, seconds=None)))
+    elif person:
+        known = _somebody(store, person)
+
+        def let_in(conn: Any) -> Any:
+            people.change(conn, now, known, role or None, True)
+            answers.reconsider(conn)
+            return people.link(conn, now, people.by_key(conn, known.key))
+
+        print(f"{url.rstrip('/')}/#enter={store.write(let_in)}")
     else:
-        secret = store.write(lambda conn: people.issue(conn, now, "invitation", role=role))
+        secret = store.write(lambda conn: people.issue(conn, now, "invitation", role=role or "annotator"))
         print(f"{url.rstrip('/')}/#enter={secret}")
     store.close()
 
 
-def _open(project: Path) -> tuple[Any, Any]:
+def _somebody(store: Any, name: str) -> Any:
+    """The person of this name."""
+    from ncalr.errors import BadInput
+    from ncalr.web.store import people
+
+    found = store.read(people.everyone)
+    for person in found:
+        if person.name == people.check_name(name):
+            return person
+    raise BadInput(f"there is nobody called {name!r}; there are {', '.join(person.name for person in found) or 'none'}")
+
+
+def _open(project: Path, empty: bool = False) -> tuple[Any, Any]:
+    """The folder and its store; one that holds no project only where it may be `empty`."""
     from ncalr.cli.doctor import missing_web
 
     missing_web()
     from ncalr.web.folder import Folder
+    from ncalr.web.store import projects
 
     folder = Folder(project)
-    return folder, folder.open()
+    store = folder.open()
+    if not empty:
+        store.read(projects.load)
+    return folder, store

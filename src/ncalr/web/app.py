@@ -40,11 +40,11 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.web import exchange, figures
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany
-from ncalr.web.media import SIZES, CannotShow, Media
+from ncalr.web.media import SIZES, CannotShow, Media, NotThere
 from ncalr.web.store import Store, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
-from ncalr.web.store.people import NotAllowed, Person
+from ncalr.web.store.people import NotAllowed, Person, Spent
 
 STATIC = Path(__file__).parent / "static"
 TOUCH = 300.0
@@ -63,7 +63,13 @@ class Office:
     """What the routes work with."""
 
     def __init__(
-        self, store: Store, address: Address, secret: bytes, media: Media | None = None, limits: Limits | None = None
+        self,
+        store: Store,
+        address: Address,
+        secret: bytes,
+        media: Media | None = None,
+        limits: Limits | None = None,
+        training: bool = True,
     ) -> None:
         self.store, self.address, self.media, self._secret = store, address, media, secret
         chosen, clock = limits or Limits(), store.clock
@@ -71,6 +77,8 @@ class Office:
         self.answers = Limit("answers", *chosen.answers, clock)
         self.reads = Limit("requests", *chosen.reads, clock)
         self._exporting = threading.Lock()
+        self.started = clock.now()
+        self.training = figures.Training(training, self.started)
 
     @property
     def cookie(self) -> str:
@@ -134,6 +142,7 @@ class Said(Body):
     based_on: str | None = Field(None, max_length=36)
     lease: str | None = Field(None, max_length=36)
     shown: float | None = None
+    guideline: int | None = None
     answered: float
 
 
@@ -295,6 +304,7 @@ def _add_errors(app: FastAPI) -> None:
         (Conflict, 409),
         (TooLarge, 413),
         (CannotShow, 422),
+        (NotThere, 404),
         (TooMany, 429),
         (NoRoom, 507),
         (BadInput, 400),
@@ -340,8 +350,15 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
     @app.post("/api/enter")
     def enter(body: Entrance, request: Request) -> Response:
+        def come_in(conn: Connection) -> tuple[Person, str]:
+            entered = people.enter(conn, store.clock.now(), body.token, body.name)
+            if body.name is not None:  # somebody new, who may be asked what others were unsure about
+                answers.reconsider(conn)
+            return entered
+
         with _failures_counted(office, request):
-            person, session = store.write(lambda conn: people.enter(conn, store.clock.now(), body.token, body.name))
+            store.read(lambda conn: people.token_kind(conn, store.clock.now(), body.token))  # guesses stop no writer
+            person, session = store.write(come_in)
         reply = JSONResponse({"name": person.name, "role": person.role})
         reply.set_cookie(
             office.cookie,
@@ -350,7 +367,7 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
             samesite="strict",
             secure=office.address.secure,
             path="/",
-            max_age=int(people.IDLE_SECONDS) * 14,
+            max_age=int(people.LONGEST_SECONDS),
         )
         return reply
 
@@ -370,18 +387,21 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
 @contextmanager
 def _failures_counted(office: Office, request: Request) -> Iterator[None]:
-    """A caller who was wrong too often waits; being right costs nothing, so a whole team may come in at nine."""
-    caller = _caller(request, office.address)
-    office.enter.check(caller, count=False)
+    """Who guesses too often is told to wait; a link that is real lets in whatever somebody else at the address does.
+
+    One that was real once is no guess: whoever opens a used invitation again is told so, as often as they do.
+    """
     try:
         yield
+    except Spent:
+        raise
     except NotAllowed:
-        office.enter.check(caller)
+        office.enter.check(_caller(request, office.address))
         raise
 
 
 def _caller(request: Request, address: Address) -> str:
-    """Who asks, by address; behind our proxy, the address it saw."""
+    """Who asks, by address; behind our proxy, which only --public-url says there is, the address it saw."""
     seen = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip() if address.public_url else ""
     return seen or (request.client.host if request.client else "unknown")
 
@@ -414,8 +434,9 @@ def _add_work(app: FastAPI, office: Office) -> None:
             now = store.clock.now()
             return {
                 "progress": figures.progress(conn),
-                "model": figures.freshness(conn, now),
+                "model": figures.freshness(conn, now, office.training),
                 "own": figures.own(conn, person),
+                "guideline": projects.load(conn).guideline,
             }
 
         return store.read(look)
@@ -431,6 +452,8 @@ def _add_work(app: FastAPI, office: Office) -> None:
             if wish.purpose == "adjudicate" and not person.may("reviewer"):
                 raise Forbidden("decisions are for reviewers")
             leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
+            if len(leases) < wish.want and queue.take_over(conn, now, person, wish.tab, office.started):
+                leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
             reply: dict[str, Any] = {"items": [vars(lease) for lease in leases], "now": now}
             if len(leases) < wish.want:
                 found = queue.emptiness(conn, now, person, wish.tab)
@@ -500,7 +523,7 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
     @app.get("/api/team")
     def team(_person: Reviewer) -> dict[str, Any]:
-        return store.read(lambda conn: figures.team(conn, store.clock.now()))
+        return store.read(lambda conn: figures.team(conn, store.clock.now(), office.training))
 
     @app.get("/api/disputes/{lease}")
     def dispute(person: Reviewer, lease: Key) -> list[dict[str, Any]]:
@@ -520,13 +543,19 @@ def _add_team(app: FastAPI, office: Office) -> None:
     @app.post("/api/people/{key}/link")
     def new_link(_person: Owner, key: Key) -> dict[str, Any]:
         now = store.clock.now()
-        token = store.write(lambda conn: people.issue(conn, now, "link", person=people.by_key(conn, key)))
+        token = store.write(lambda conn: people.link(conn, now, people.by_key(conn, key)))
         return {"url": f"{office.address.url}/#enter={token}", "expires": now + people.LINK_SECONDS}
 
     @app.patch("/api/people/{key}")
     def change_person(_person: Owner, key: Key, body: PersonChange) -> dict[str, bool]:
         now = store.clock.now()
-        store.write(lambda conn: people.change(conn, now, people.by_key(conn, key), body.role, body.active))
+
+        def change(conn: Connection) -> None:
+            people.change(conn, now, people.by_key(conn, key), body.role, body.active)
+            if body.active is not None:
+                answers.reconsider(conn)
+
+        store.write(change)
         return {"changed": True}
 
 

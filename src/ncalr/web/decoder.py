@@ -16,7 +16,12 @@ from typing import IO, Any
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 PIXELS = 64_000_000
 MEMORY = 2 * 2**30
+VERSION = 2  # of how a picture comes out; what an older one made is made again
 SMALL = 512  # up to here pixels are kept as they are, in PNG; above, JPEG where nothing is transparent
+
+
+class TooManyPixels(Exception):
+    """More than can be shown."""
 
 
 def reencode(content: bytes, size: int) -> tuple[str, bytes]:
@@ -27,10 +32,11 @@ def reencode(content: bytes, size: int) -> tuple[str, bytes]:
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(io.BytesIO(content), formats=FORMATS) as file:
             if file.width * file.height > PIXELS:
-                raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
+                raise TooManyPixels
             file.draft("RGB", (size, size))  # a JPEG is decoded no larger than needed
             image: Any = ImageOps.exif_transpose(file)
             image.load()
+    image = _in_eight_bits(image)
     clear = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     image = image.convert("RGBA" if clear else "L" if image.mode in ("1", "L") else "RGB")
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
@@ -41,6 +47,21 @@ def reencode(content: bytes, size: int) -> tuple[str, bytes]:
         return "image/png", out.getvalue()
     image.save(out, "JPEG", quality=90)
     return "image/jpeg", out.getvalue()
+
+
+def _in_eight_bits(image: Any) -> Any:
+    """A picture of one wide number a pixel (16 bits and more, or fractions): its own range, from black to white.
+
+    Cut off at 255, as a plain conversion does it, nearly all of such a picture is white.
+    """
+    if image.mode not in ("I", "F") and not image.mode.startswith("I;16"):
+        return image
+    wide = image.convert("I") if image.mode.startswith("I;16") else image
+    low, high = wide.getextrema()
+    if low == high:  # one value everywhere: where it lies within 16 bits
+        low, high = 0, max(high, 65535)
+    scale = 255 / (high - low)
+    return wide.convert("F").point(lambda value: value * scale + (0.5 - low * scale)).convert("L")
 
 
 def thumbnail(content: bytes, size: int) -> Any:
@@ -61,7 +82,20 @@ def serve(source: IO[bytes], target: IO[bytes]) -> None:
             kind, content = reencode(request[4:], size)
             write_message(target, kind.encode() + b"\n" + content)
         except Exception as error:  # whatever a decoder throws, the image cannot be shown
-            write_message(target, b"error\n" + f"{type(error).__name__}: {error}".encode()[:500])
+            write_message(target, b"error\n" + reason(error).encode()[:500])
+
+
+def reason(error: Exception) -> str:
+    """Why a picture cannot be shown, for people."""
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is not one of {', '.join(FORMATS)}, whatever its name says"
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | TooManyPixels):
+        return f"it has more than {PIXELS:,} pixels"
+    if isinstance(error, MemoryError):
+        return "it takes too much memory"
+    return "it is damaged or cut short"
 
 
 def read_message(source: IO[bytes]) -> bytes | None:

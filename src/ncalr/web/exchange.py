@@ -1,4 +1,4 @@
-"""Labels out and in: CSV, JSONL, Parquet, an image folder, Label Studio JSON. `import(export(x)) = x`.
+"""Labels out and in: CSV, TSV, JSONL, Parquet, an image folder, Label Studio JSON. `import(export(x)) = x`.
 
 One record an item, whatever the form (`Record`): what was decided, how sure, every person's vote, and how the item came
 to be asked: by which arm, in which epoch, with what score, and with what probability it was drawn, so that others can
@@ -11,10 +11,13 @@ it (and one that begins with ' gets one more, so that reading it back is exact).
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import shutil
+import unicodedata
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -29,6 +32,12 @@ from ncalr.web.store.database import Store
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 BATCH = 500
+NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
+UNNAMED = "import"  # who said what a table does not say who said
+LABELS = "labels.jsonl"  # beside the folders of an export as images
+FORBIDDEN = '\\:*?"<>|'
+DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{at}" for port in ("com", "lpt") for at in range(1, 10))}
+LONGEST = 200  # bytes of a file's name
 
 
 @dataclass(frozen=True)
@@ -86,29 +95,86 @@ def read(source: Path) -> list[Record]:
     """What `write` wrote, by the file's ending."""
     if not source.is_file():
         raise BadInput(f"there is no file {source}")
-    form = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "labelstudio"}.get(source.suffix.lower())
+    form = form_of(source)
     if form is None:
-        raise BadInput(f"cannot read labels from {source.name}; expected .csv, .jsonl, .parquet or .json")
+        raise BadInput(f"cannot read labels from {source.name}; expected a file that ends in {', '.join(forms())}")
     try:
         return list(READERS[form](source))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{source} is not an export of labels that can be read ({error!r})") from None
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
+        words = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"{source} holds no labels that can be read ({words}); is the file whole?") from None
 
 
-def write_folder(store: Store, root: Path, target: Path) -> int:
-    """Copies of the labelled images below one folder a class, as most trainings read them; how many."""
+def forms() -> dict[str, str]:
+    """The forms by the endings of their files."""
+    return {f".{ending}": form for form, ending in ENDINGS.items()}
+
+
+def form_of(path: Path) -> str | None:
+    """The form of a file, by its ending."""
+    return forms().get(path.suffix.lower())
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What became of an export as a folder: pictures in each class, and those that could not be copied, with why."""
+
+    classes: dict[str, int]
+    missing: dict[str, str]
+
+    @property
+    def count(self) -> int:
+        """All pictures that were written."""
+        return sum(self.classes.values())
+
+
+def write_folder(store: Store, root: Path, target: Path) -> Copied:
+    """Copies of the labelled images below one folder a class, as most trainings read them; nothing is overwritten.
+
+    A picture that is not there any more is left out and named; its labels are in labels.jsonl all the same.
+    """
+    if target.exists() and not target.is_dir():
+        raise BadInput(f"{target} is a file; choose a new folder")
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} is not empty; choose a new folder")
-    count = 0
-    for record in store.read(lambda conn: list(records(conn))):
-        if record.status == "labelled" and record.label is not None:
-            place = target / _safe(record.label) / _safe(record.name.replace("/", "__"))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / record.name, place)
-            count += 1
-    with (target / "labels.jsonl").open("wb") if count else io.BytesIO() as file:
-        store.read(lambda conn: write(records(conn), "jsonl", file))
-    return count
+    everything, names = store.read(lambda conn: (list(records(conn)), projects.classes(conn)))
+    labelled = [(each.name, each.label) for each in everything if each.status == "labelled" and each.label is not None]
+    folders = file_names(names, taken=(LABELS,))
+    files = file_names([name for name, _ in labelled])
+    classes: dict[str, int] = {}
+    missing: dict[str, str] = {}
+    target.mkdir(parents=True, exist_ok=True)
+    for name, label in labelled:
+        place = target / folders[label] / files[name]
+        place.parent.mkdir(exist_ok=True)
+        try:
+            _copy(root / name, place)
+        except OSError as error:
+            missing[name] = error.strerror or str(error)
+        else:
+            classes[label] = classes.get(label, 0) + 1
+    with (target / LABELS).open("wb") as file:
+        write(everything, "jsonl", file)
+    return Copied(classes, missing)
+
+
+def file_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """A name of a file for each name, no two the same, also where case does not count (`taken` are in use already).
+
+    What a file system takes stays as it is; where two names would come to one, each gets a short hash of its own.
+
+    >>> file_names(["C#", "deep/b.png"])
+    {'C#': 'C#', 'deep/b.png': 'deep__b.png'}
+    >>> sorted(file_names(["a/b", "a__b"]).values())
+    ['a__b~63e5c1c455d0', 'a__b~c14cddc033f6']
+    """
+    safe = {name: _safe(name) for name in names}
+    used = Counter(_alike(name) for name in (*safe.values(), *taken))
+    return {name: plain if used[_alike(plain)] == 1 else _marked(plain, name) for name, plain in safe.items()}
 
 
 def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int:
@@ -137,7 +203,7 @@ def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
     for vote in record.votes:
         if vote.kind == "label" and vote.label not in numbers:
             raise BadInput(f"{record.name!r} is labelled {vote.label!r}, which is no class here; add the class first")
-        person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "reviewer", active=False)
+        person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "annotator", active=False)
         mine = schema.vote.c
         there = conn.execute(
             select(schema.vote).where(mine.item_id == row.id, mine.person_id == person.id, mine.purpose == vote.purpose)
@@ -150,7 +216,13 @@ def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
         before = None if there is None else there.event
         said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer, before)
         reason = answers.Reason(
-            vote.purpose, record.epoch or 0, record.arm or "import", record.score, record.probability, record.guideline
+            vote.purpose,
+            record.epoch or 0,
+            record.arm or "import",
+            record.score,
+            record.probability,
+            record.guideline,
+            present=person.active,
         )
         answers.submit(conn, now, _acting(person), said, reason)
         taken += 1
@@ -202,9 +274,9 @@ def _record(row: Any, votes: tuple[Opinion, ...], asked: Any, names: list[str]) 
 # One form after the other
 
 
-def _write_csv(given: Iterable[Record], target: Any) -> None:
+def _write_csv(given: Iterable[Record], target: Any, between: str = ",") -> None:
     text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=True)
-    out = csv.writer(text, lineterminator="\r\n")  # a cell with either of the two is then quoted
+    out = csv.writer(text, delimiter=between, lineterminator="\r\n")  # a cell with either of the two is then quoted
     out.writerow([entry.name for entry in fields(Record)])
     for record in given:
         plain = {**asdict(record), "votes": json.dumps([asdict(vote) for vote in record.votes], ensure_ascii=False)}
@@ -212,16 +284,24 @@ def _write_csv(given: Iterable[Record], target: Any) -> None:
     text.detach()
 
 
-def _read_csv(source: Path) -> Iterator[Record]:
+def _read_csv(source: Path, between: str = ",") -> Iterator[Record]:
     csv.field_size_limit(2**24)
     with source.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file, strict=True):
-            plain: dict[str, Any] = {name: _uncell(value) for name, value in row.items()}
-            for name in ("confidence", "score", "probability"):
-                plain[name] = None if plain[name] is None else float(plain[name])
-            for name in ("epoch", "guideline"):
-                plain[name] = None if plain[name] is None else int(plain[name])
-            yield _from_plain({**plain, "votes": json.loads(plain["votes"])})
+        rows = csv.DictReader(file, delimiter=between, strict=True)
+        ours = "votes" in (rows.fieldnames or [])
+        for row in rows:
+            if None in row or None in row.values():
+                raise ValueError(f"line {rows.line_num} has not as many cells as the first line")
+            yield _from_plain(_typed(row) if ours else row)
+
+
+def _typed(row: dict[str, str]) -> dict[str, Any]:
+    """A row of our own CSV: texts as they were, numbers as numbers."""
+    plain: dict[str, Any] = {name: _uncell(value) for name, value in row.items()}
+    for names, kind in ((("confidence", "score", "probability"), float), (("epoch", "guideline"), int)):
+        for name in names:
+            plain[name] = None if plain[name] is None else kind(plain[name])
+    return {**plain, "votes": json.loads(plain["votes"])}
 
 
 def _cell(value: Any) -> str:
@@ -352,15 +432,56 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _from_plain(plain: dict[str, Any]) -> Record:
+    if "votes" not in plain:
+        return _from_pair(plain)
     known = {entry.name for entry in fields(Record)}
     votes = tuple(Opinion(**vote) for vote in plain["votes"])
     return Record(**{**{name: value for name, value in plain.items() if name in known}, "votes": votes})
 
 
+def _from_pair(plain: dict[str, Any]) -> Record:
+    """A row of somebody else's table: a name and a label, and who said so where there is a column `by`."""
+    name = next((plain[column] for column in NAMES if column in plain), None)
+    if name is None or "label" not in plain:
+        there = ", ".join(map(str, plain))
+        raise BadInput(f"expected the columns name and label, or those of an export of ncalr; there are {there}")
+    label, by = plain["label"], plain.get("by")
+    said = Opinion(str(by or UNNAMED), "label", str(label)) if label not in (None, "") else None
+    return Record(str(name), "open", votes=(said,) if said else ())
+
+
+def _copy(source: Path, place: Path) -> None:
+    """Copy into a file that is not there yet; half a copy is not left behind."""
+    with source.open("rb") as old, place.open("xb") as new:
+        try:
+            shutil.copyfileobj(old, new)
+        except OSError:
+            place.unlink()
+            raise
+
+
 def _safe(name: str) -> str:
-    """A class or an item as the name of a file: no separators, not hidden, not too long."""
-    cleaned = "".join(letter if letter.isalnum() or letter in " ._-" else "_" for letter in name).strip(" .")
-    return cleaned[-150:] or "_"
+    """A class or an item as the name of a file: no separators, not hidden, none that Windows refuses, not too long."""
+    letters = name.replace("/", "__")
+    plain = "".join(letter if letter.isprintable() and letter not in FORBIDDEN else "_" for letter in letters)
+    plain = plain.strip(" .") or "_"
+    if plain.partition(".")[0].casefold() in DEVICES:
+        plain = f"_{plain}"
+    return _marked(plain, name) if len(plain.encode()) > LONGEST else plain
+
+
+def _marked(plain: str, name: str) -> str:
+    """A name with a short hash of what it was made of before its ending; cut where it is too long."""
+    stem, dot, ending = plain.rpartition(".")
+    if not stem or len(ending) > 8:
+        stem, dot, ending = plain, "", ""
+    stem = stem.encode()[: LONGEST - 20].decode(errors="ignore")
+    return f"{stem}~{hashlib.sha256(name.encode()).hexdigest()[:12]}{dot}{ending}"
+
+
+def _alike(name: str) -> str:
+    """The same for names that some file system takes for one."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _batches(given: Iterable[Record]) -> Iterator[list[Record]]:
@@ -376,20 +497,23 @@ def _batches(given: Iterable[Record]) -> Iterator[list[Record]]:
 
 WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {
     "csv": _write_csv,
+    "tsv": partial(_write_csv, between="\t"),
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
     "labelstudio": _write_labelstudio,
 }
 READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
     "csv": _read_csv,
+    "tsv": partial(_read_csv, between="\t"),
     "jsonl": _read_jsonl,
     "parquet": _read_parquet,
     "labelstudio": _read_labelstudio,
 }
 TYPES = {
     "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
     "jsonl": "application/jsonl",
     "parquet": "application/vnd.apache.parquet",
     "labelstudio": "application/json",
 }
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "labelstudio": "json"}
+ENDINGS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet", "labelstudio": "json"}

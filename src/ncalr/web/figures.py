@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, func, select
+from sqlalchemy import Connection, and_, case, exists, func, select, true
 
 from ncalr.votes import Votes, cohen_pairs, krippendorff, one_coin
 from ncalr.web.shares import gap, share
-from ncalr.web.store import answers, people, projects, review, schema
+from ncalr.web.store import people, projects, review, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.verdict import COUNTED
 
@@ -28,33 +29,67 @@ ALIVE = 30.0
 """A worker that was silent for longer is not there."""
 
 
+STARTING = 60.0
+"""So long a worker may take to be heard of for the first time."""
+
+MANY = 100_000
+
+
 def progress(conn: Connection) -> dict[str, Any]:
-    """How much is done, by class and by what became of it: the counters that every answer keeps up to date."""
+    """How much is done, by class and by what became of it: the counters that every answer keeps up to date.
+
+    `answers` are those that stand, of the `wanted` ones: so many as each open item wants, and none more of an item that
+    is closed. `undecided` items are closed to annotators and wait for a reviewer.
+    """
     numbers = projects.counters(conn)
+    given, partial = numbers.get("answers", 0), numbers.get("partial", 0)
+    open_ = numbers["items"] - numbers["closed"]
     names = projects.classes(conn)
     status = {name: numbers.get(f"status:{name}", 0) for name in ("labelled", "none", "broken", "disputed", "unclear")}
     return {
         "items": numbers["items"],
         "closed": numbers["closed"],
+        "answers": given,
+        "wanted": max(given - partial + open_ * projects.load(conn).votes, given),
+        "undecided": status["disputed"] + status["unclear"],
         "status": status,
         "classes": [{"name": name, "count": numbers.get(f"class:{at}", 0)} for at, name in enumerate(names)],
         "review": review.precision(conn).open,
     }
 
 
-def freshness(conn: Connection, now: float) -> dict[str, Any]:
-    """How fresh the model behind the queue is, and what the worker does."""
+@dataclass(frozen=True)
+class Training:
+    """What is known of the training beside a server: whether it was asked for, and since when the server runs."""
+
+    wanted: bool = True
+    since: float = 0.0
+
+
+def freshness(conn: Connection, now: float, training: Training | None = None) -> dict[str, Any]:
+    """How fresh the model behind the queue is, and what the worker does.
+
+    A worker that was not heard of since the server started is `starting`, for a while; where none was asked for, and
+    there is none, it is `off`.
+    """
+    known = training or Training()
     project = projects.load(conn)
     row = conn.execute(select(schema.model).where(schema.model.c.epoch == project.epoch)).first()
     worker = conn.execute(select(schema.worker)).one()
-    last, _ = answers.last(conn)
     silent = now - worker.beat
+    state = worker.state
+    if worker.beat < known.since and now < known.since + STARTING:
+        state = "starting"
+    elif silent >= ALIVE and state != "stopped":
+        state = "gone"
+    if not known.wanted and (silent >= ALIVE or worker.beat < known.since or state == "stopped"):
+        state = "off"
     return {
         "epoch": project.epoch,
         "labels": row.labels if row else 0,
         "age": now - row.ready if row else None,
-        "answers_since": last - row.seq if row else last,
-        "worker": worker.state if silent < ALIVE or worker.state == "stopped" else "gone",
+        "answers_since": _since(conn, row.seq) if row else projects.counters(conn).get("answers", 0),
+        "worker": state,
         "message": worker.message,
         "silent": silent,
     }
@@ -66,13 +101,13 @@ def own(conn: Connection, person: Person) -> dict[str, Any]:
     return {"answers": _count_of(conn, person), **_speed([row.answered for row in rows])}
 
 
-def team(conn: Connection, now: float) -> dict[str, Any]:
+def team(conn: Connection, now: float, training: Training | None = None) -> dict[str, Any]:
     """Everything the team view shows."""
     said = _said(conn)
     votes = _votes(said, len(projects.classes(conn)))
     found: dict[str, Any] = {
         "progress": progress(conn),
-        "model": freshness(conn, now),
+        "model": freshness(conn, now, training),
         "curve": curve(conn),
         "control": control(conn),
         "people": _people(conn, said, votes),
@@ -110,12 +145,16 @@ def curve(conn: Connection) -> list[dict[str, Any]]:
 
 
 def suggestions(conn: Connection) -> dict[str, Any]:
-    """Whether showing the model's guess sways people: agreement with it where it was shown, and where it was hidden."""
-    table = schema.event
+    """Whether showing the model's guess sways people: agreement with it where it was shown, and where it was hidden.
+
+    Only answers that stand count, and only to items where a lottery decided between the two.
+    """
+    table, lease = schema.event, schema.lease
     agrees = case((table.c.answer == table.c.predicted, 1), else_=0)
     rows = conn.execute(
         select(table.c.suggested, func.count(), func.sum(agrees))
-        .where(table.c.kind == "label", table.c.arm.in_(("strategy", "control")), table.c.predicted.is_not(None))
+        .select_from(table.join(lease, lease.c.token == table.c.lease).join(schema.vote, _stands(table)))
+        .where(table.c.kind == "label", table.c.arm.in_(("strategy", "control")), lease.c.drawn.is_(true()))
         .group_by(table.c.suggested)
     )
     found = {bool(shown): (int(agreed), int(total)) for shown, total, agreed in rows}
@@ -306,10 +345,25 @@ def _review(conn: Connection) -> dict[str, Any]:
 
 
 def _recent(conn: Connection, person: Person, limit: int = RECENT) -> list[Any]:
-    """The person's last answers, newest first."""
+    """The person's last answers of those that stand, newest first."""
     table = schema.event
     rows = select(table.c.answered, table.c.kind).where(table.c.person_id == person.id)
+    rows = rows.where(exists().where(_stands(table)))
     return list(conn.execute(rows.order_by(table.c.seq.desc()).limit(limit)).all())
+
+
+def _since(conn: Connection, seq: int) -> int:
+    """How many answers after this event stand."""
+    table = schema.event
+    fresh = select(table.c.seq).where(table.c.seq > seq, exists().where(_stands(table))).limit(MANY).subquery()
+    return int(conn.execute(select(func.count()).select_from(fresh)).scalar_one())
+
+
+def _stands(event: Any) -> Any:
+    """That an event is what its author says now: neither taken back nor changed since."""
+    vote = schema.vote
+    same = (vote.c[name] == event.c[name] for name in ("item_id", "person_id", "purpose", "seq"))
+    return and_(*same)
 
 
 def _count_of(conn: Connection, person: Person) -> int:

@@ -15,6 +15,8 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,9 +43,10 @@ class Folder:
 
     @classmethod
     def beside(cls, source: Path) -> Folder:
-        """The usual place: next to the data."""
+        """The usual place: next to the data, under its name; with its ending where something else has that place."""
         source = source.resolve()
-        return cls(source.with_name((source.name if source.is_dir() else source.stem) + ".ncalr"))
+        usual = cls(source.with_name((source.name if source.is_dir() else source.stem) + ".ncalr"))
+        return cls(source.with_name(f"{source.name}.ncalr")) if usual._of_another(source) else usual
 
     @property
     def exists(self) -> bool:
@@ -57,13 +60,31 @@ class Folder:
             self.path / "project.json", json.dumps({"source": asdict(source), "database": database}, indent=1)
         )
 
+    @contextmanager
+    def being_made(self) -> Iterator[None]:
+        """Whatever is made in here is removed again where it fails; what was there before stays."""
+        made = [self.path / name for name in ("project.json", "labels.db", "labels.db-wal", "labels.db-shm")]
+        fresh = [path for path in made if not path.exists()]
+        try:
+            yield
+        except BaseException:
+            for path in fresh:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is not empty: it was somebody's
+                self.path.rmdir()
+            raise
+
     def source(self) -> Source:
         """Where the items are."""
         return Source(**self._facts()["source"])  # type: ignore[arg-type]
 
+    def url(self) -> str:
+        """The URL of the database, where it is not the file in this folder."""
+        return str(self._facts()["database"])
+
     def database(self) -> str:
         """The URL or the file of the database."""
-        return str(self._facts()["database"]) or str(self.path / "labels.db")
+        return self.url() or str(self.path / "labels.db")
 
     def open(self, unsafe: bool = False) -> Store:
         """The store."""
@@ -84,8 +105,19 @@ class Folder:
             )
         return bytes.fromhex(path.read_text())
 
+    def _of_another(self, source: Path) -> bool:
+        """Whether the project here labels something else that is still there."""
+        if not self.exists:
+            return False
+        known = Path(self.source().path)
+        return known != source and known.exists()
+
     def _facts(self) -> dict[str, object]:
-        facts: dict[str, object] = json.loads((self.path / "project.json").read_text(encoding="utf-8"))
+        path = self.path / "project.json"
+        try:
+            facts: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise BadInput(f"{path} cannot be read ({error}); put it back from a copy of the folder") from None
         return facts
 
 

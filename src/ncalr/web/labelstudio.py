@@ -99,7 +99,13 @@ class LabelStudio:
             raise Unreachable(f"Label Studio says {reply.status_code}: is the token right? It is in its account page")
         if reply.status_code >= 400:
             raise Unreachable(f"Label Studio says {reply.status_code} to {method} {path}: {reply.text[:300]}")
-        return reply.json()
+        try:
+            return reply.json()
+        except ValueError:
+            place = self._client.base_url
+            raise Unreachable(
+                f"what answers at {place} is not Label Studio; --url is the address of its page"
+            ) from None
 
 
 def config(classes: list[str], kind: str) -> str:

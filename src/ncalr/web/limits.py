@@ -27,8 +27,8 @@ class Limit:
         self._times: dict[object, deque[float]] = {}
         self._lock = threading.Lock()
 
-    def check(self, key: object, count: bool = True) -> None:
-        """Count one more (or only look), or raise."""
+    def check(self, key: object) -> None:
+        """Count one more, or raise."""
         now = self.clock.now()
         with self._lock:
             if len(self._times) > KNOWN:  # callers that were not seen for a while
@@ -38,5 +38,4 @@ class Limit:
                 times.popleft()
             if len(times) >= self.count:
                 raise TooMany(self.what, times[0] + self.seconds - now)
-            if count:
-                times.append(now)
+            times.append(now)

@@ -14,7 +14,7 @@ from queue import LifoQueue
 
 from ncalr.data.files import write_whole
 from ncalr.errors import NcalrError
-from ncalr.web.decoder import read_message, write_message
+from ncalr.web.decoder import VERSION, read_message, write_message
 
 BYTES = 64 * 2**20
 SECONDS = 10.0
@@ -24,6 +24,10 @@ SIZES = (320, 2560)
 
 class CannotShow(NcalrError):
     """The file is no picture that can be shown."""
+
+
+class NotThere(CannotShow):
+    """The file is not where it was: nothing is known about the picture."""
 
 
 class Media:
@@ -39,12 +43,15 @@ class Media:
     def picture(self, key: str, name: str, size: int) -> tuple[str, bytes]:
         """The type and the bytes of a picture that is safe to show."""
         content, stamp = self._read(name)
-        kept = self.cache / f"{key}-{size}-{stamp}"
+        kept = self.cache / f"{key}-{size}-{stamp}-{VERSION}"
         if kept.is_file():
             kind, _, picture = kept.read_bytes().partition(b"\n")
             return kind.decode(), picture
         with self._decoder() as decoder:
-            kind_, picture = decoder.decode(content, size)
+            try:
+                kind_, picture = decoder.decode(content, size)
+            except CannotShow as why:
+                raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
         write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
 
@@ -64,14 +71,22 @@ class Media:
         try:
             path = (self.root / name).resolve(strict=True)
             if not path.is_relative_to(self.root) or not path.is_file():
-                raise CannotShow("there is no such picture")
+                raise NotThere(f"there is no such picture: {_short(name)}")
             with path.open("rb") as file:
                 facts = os.fstat(file.fileno())
                 if facts.st_size > BYTES:
-                    raise CannotShow(f"the file has {facts.st_size:,} bytes, the limit is {BYTES:,}")
+                    raise CannotShow(
+                        f"{_short(name)} cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}"
+                    )
                 return file.read(BYTES), facts.st_mtime_ns
         except (OSError, ValueError, RuntimeError):
-            raise CannotShow("there is no such picture") from None
+            raise NotThere(f"there is no such picture: {self._where(name)}") from None
+
+    def _where(self, name: str) -> str:
+        """What is not there: the one picture, or all of them."""
+        if self.root.is_dir():
+            return f"{_short(name)} was moved or removed; tell whoever runs the server"
+        return "the folder of the pictures was moved or removed; tell whoever runs the server"
 
     @contextmanager
     def _decoder(self) -> Iterator[Decoder]:
@@ -80,6 +95,12 @@ class Media:
             yield decoder
         finally:
             self._decoders.put(decoder)
+
+
+def _short(name: str) -> str:
+    """A name that can be put in a sentence."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return shown if len(shown) <= 200 else f"…{shown[-200:]}"
 
 
 class Decoder:
@@ -118,10 +139,10 @@ class Decoder:
                 watch.cancel()
             if reply is None:
                 self.stop()
-                raise CannotShow("the picture takes too long or too much memory to decode")
+                raise CannotShow("it takes too long or too much memory")
         kind, _, rest = reply.partition(b"\n")
         if kind == b"error":
-            raise CannotShow(f"the file cannot be shown as a picture ({rest.decode(errors='replace')})")
+            raise CannotShow(rest.decode(errors="replace"))
         return kind.decode(), rest
 
     def stop(self) -> None:

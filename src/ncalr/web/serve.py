@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from ncalr.web.app import Limits, Office, create_app
 from ncalr.web.folder import Folder
 from ncalr.web.guard import Address
 from ncalr.web.media import Media
-from ncalr.web.store import Store, people
+from ncalr.web.store import Store, answers, people
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LONGEST = 60.0
@@ -42,10 +43,22 @@ def free_port(host: str, wanted: int, fixed: bool) -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
-            except OSError:
-                continue
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise BadInput(_unusable(host, port, error)) from None
             return port
     raise BadInput(f"port {wanted} of {host} is in use; choose another with --port")
+
+
+def _unusable(host: str, port: int, error: OSError) -> str:
+    """Why an address cannot be listened on, where it is not that somebody else does."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"port {port} may not be used by this account ({error.strerror}); choose one above 1023 with --port"
+    return (
+        f"{host} is no address of this machine ({error.strerror}); --host is 127.0.0.1, 0.0.0.0, or an address "
+        "this machine has. The name people type is --public-url"
+    )
 
 
 def entrance(store: Store, name: str) -> str:
@@ -56,6 +69,9 @@ def entrance(store: Store, name: str) -> str:
         owners = [person for person in people.everyone(conn) if person.role == "owner" and person.active]
         known = people.by_name(conn, name)
         person = owners[0] if owners else known or people.add(conn, now, name, "owner")
+        if not owners and known is not None:  # somebody of that name came by an import
+            people.change(conn, now, known, "owner", True)
+        answers.reconsider(conn)  # a project of an older version, or one more person
         return people.issue(conn, now, "link", person=person)
 
     return store.write(issue)
@@ -122,14 +138,22 @@ class Supervisor:
 
 
 def serve(
-    folder: Folder, store: Store, address: Address, ready: Callable[[], None], limits: Limits | None = None
+    folder: Folder,
+    store: Store,
+    address: Address,
+    ready: Callable[[], None],
+    limits: Limits | None = None,
+    training: bool = True,
 ) -> None:
-    """Answer until interrupted; `ready` is called when the first request would be answered."""
+    """Answer until interrupted; `ready` is called when the first request would be answered.
+
+    `training` says whether there is to be a worker, so that one that is missing is told and one that is not wanted not.
+    """
     import uvicorn
 
     source = folder.source()
     media = Media(Path(source.path), folder.path / "cache") if source.kind == "image" else None
-    app = create_app(Office(store, address, folder.secret(), media, limits))
+    app = create_app(Office(store, address, folder.secret(), media, limits, training))
     config = uvicorn.Config(
         app,
         host=address.host,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +41,36 @@ def find(path: Path, text_column: str = "", id_column: str = "", embeddings: str
     )
 
 
-def items(source: Source) -> Iterator[NewItem]:
+@dataclass(frozen=True)
+class Stock:
+    """What a source holds: its items, and how many files are none, by their endings."""
+
+    items: list[NewItem]
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def about_left_out(self) -> str:
+        """A sentence about the files that are no items; nothing where there are none."""
+        kinds = ", ".join(f"{count:,} {ending}" for ending, count in sorted(self.left_out.items()))
+        return f"{sum(self.left_out.values()):,} files left out ({kinds})" if kinds else ""
+
+
+def take_stock(source: Source) -> Stock:
     """Every item, in a fixed order. Image files are named by their path below the folder and not opened yet."""
     if source.kind == "image":
-        found = _pictures(Path(source.path))
+        found, left_out = _pictures(Path(source.path))
+        stock = Stock([NewItem(name) for name in found], left_out)
         if not found:
-            raise BadInput(f"no pictures below {source.path}; looked for {', '.join(PICTURES)}")
-        yield from (NewItem(name) for name in found)
-        return
+            besides = f"; {stock.about_left_out()}" if left_out else ""
+            raise BadInput(f"no pictures below {source.path}; looked for {', '.join(PICTURES)}{besides}")
+        return stock
     pool = read_table(source.path, text=source.text_column, id_column=source.id_column or None)
     assert isinstance(pool, TextPool)  # noqa: S101 (a column of texts was named)
-    yield from (NewItem(str(name), text) for name, text in zip(pool.ids.tolist(), pool.texts, strict=True))
+    return Stock([NewItem(str(name), text) for name, text in zip(pool.ids.tolist(), pool.texts, strict=True)])
+
+
+def items(source: Source) -> Iterator[NewItem]:
+    """The items of a source."""
+    yield from take_stock(source).items
 
 
 def vectors(
@@ -72,18 +93,29 @@ def vectors(
     return ArrayPool(np.stack([pixels for _, pixels in whole]), np.array([id_ for id_, _ in whole]))
 
 
-def _pictures(root: Path) -> list[str]:
-    """Files below the folder, hidden ones and links that lead out left aside."""
-    found = []
+def _pictures(root: Path) -> tuple[list[str], dict[str, int]]:
+    """Pictures below the folder, and the number of other files by ending; hidden ones are left aside."""
+    found: list[str] = []
+    left_out: Counter[str] = Counter()
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        place = Path(folder)
-        found += [
-            (place / name).relative_to(root).as_posix()
-            for name in sorted(files)
-            if name.lower().endswith(PICTURES) and not name.startswith(".")
-        ]
-    return found
+        for file in sorted(name for name in files if not name.startswith(".")):
+            name = (Path(folder) / file).relative_to(root).as_posix()
+            if not file.lower().endswith(PICTURES):
+                left_out[Path(file).suffix.lower() or "without an ending"] += 1
+            elif not _is_text(name):
+                left_out["whose names are not UTF-8"] += 1
+            else:
+                found.append(name)
+    return found, dict(left_out)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
@@ -99,10 +131,22 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
 
 def _columns(path: Path) -> list[str]:
     """The names of a table's columns, from its first line."""
+    try:
+        return _first_line(path)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
+
+
+def _first_line(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         from importlib import import_module
 
-        names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
+        try:
+            names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
+        except ImportError:
+            raise MissingExtra("Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
         return names
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(2**20)
@@ -143,14 +187,20 @@ def _words(texts: list[str]) -> npt.NDArray[np.float32]:
     return np.asarray(TruncatedSVD(width, random_state=0).fit_transform(table), np.float32)
 
 
-def _embeddings(path: Path, ids: Sequence[int]) -> ArrayPool:
+def open_embeddings(path: Path, count: int) -> npt.NDArray[Any]:
+    """The embeddings in a file, which has a row for each of `count` items."""
     try:
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise BadInput(f"{path} is no .npy file of embeddings that can be read ({error})") from None
-    if rows.ndim != 2 or len(rows) < max(ids):
+    if rows.ndim != 2 or len(rows) < count or rows.dtype.kind not in "fiu":
         raise BadInput(
-            f"{path} must hold one row an item, in the order of the files or of the table's rows: at least {max(ids)}, "
-            f"got shape {rows.shape}"
+            f"{path} must hold one row of numbers an item, in the order of the files or of the table's rows (items "
+            f"that were added later come last): at least {count}, got {rows.dtype} of shape {rows.shape}"
         )
+    return rows
+
+
+def _embeddings(path: Path, ids: Sequence[int]) -> ArrayPool:
+    rows = open_embeddings(path, max(ids))
     return ArrayPool(np.asarray(rows[np.asarray(ids) - 1], np.float32), np.array(ids))

@@ -68,7 +68,9 @@ class Worker:
         rules = project.settings
         classes = len(np.unique(labels.labels)) if len(labels.labels) else 0
         if len(labels.ids) < rules.first_training:
-            return f"the first training is at {rules.first_training} labels"
+            each = "" if project.votes == 1 else f" by {project.votes} people each"
+            first, there = rules.first_training, len(labels.ids)
+            return f"the first training is when {first} items are labelled{each}; {there} are"
         if classes < 2:
             return "a model needs labels of two classes"
         if epoch and labels.seq - last_seq < rules.step:

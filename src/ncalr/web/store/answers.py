@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, Integer, String, and_, bindparam, delete, func, insert, select, true, update
@@ -21,7 +22,7 @@ from ncalr.web.store import projects, queue, ranking, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
 from ncalr.web.store.upsert import add_up, upsert
-from ncalr.web.store.verdict import OPEN, Verdict, Vote, judge
+from ncalr.web.store.verdict import OPEN, Verdict, Vote, given, judge
 from ncalr.web.store.writer import unread
 
 KINDS = ("label", "none", "broken", "unsure", "skip", "undo")
@@ -53,6 +54,7 @@ class Answer:
     based_on: str | None = None
     lease: str | None = None
     shown: float | None = None
+    guideline: int | None = None  # the version its author was shown, where the client says so
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Reason:
     rank: int = 0
     predicted: int | None = None
     suggested: bool = False
+    present: bool = True  # whether whoever said so may come in here
 
 
 def submit(conn: Connection, now: float, person: Person, answer: Answer, imported: Reason | None = None) -> Receipt:
@@ -110,7 +113,8 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     with unread(conn):
         conn.execute(_APPEND, row)
         _settle_lease(conn, now, answer, lease, place)
-        _settle(conn, row, place, _with_vote(conn, said, row, standing))
+        votes = _with_vote(conn, said, row, standing, present=imported is None or imported.present)
+        _settle(conn, row, place, [_vote(each) for each in said], votes)
     if purpose == "review":
         _settle_review(conn, lease, row)
     return Receipt(answer.id, row["seq"], answer.item, answer.kind, answer.answer, late)
@@ -119,13 +123,13 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
 def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> None:
     """Bring the item's verdict, the counters and the orders up to date after something changed."""
     stands = conn.execute(_STANDS, {"item": item_id}).one()
-    _settle(conn, {**row, "item_id": item_id}, stands, votes_on(conn, item_id))
+    votes = votes_on(conn, item_id)
+    _settle(conn, {**row, "item_id": item_id}, stands, votes, votes)
 
 
 def votes_on(conn: Connection, item_id: int) -> list[Vote]:
     """The answers about an item as they stand, in the order in which they came."""
-    rows = conn.execute(_VOTES, {"item": item_id})
-    return [Vote(row.kind, row.answer, row.purpose) for row in rows]
+    return [_vote(row) for row in conn.execute(_VOTES, {"item": item_id})]
 
 
 def need(conn: Connection, item_id: int, votes: int) -> None:
@@ -156,6 +160,34 @@ def change_votes(conn: Connection, votes: int) -> None:
         )
 
 
+def reconsider(conn: Connection) -> int:
+    """People came or went: what somebody was unsure about is asked of the others, or decided where there are none.
+
+    How many items stand otherwise now.
+    """
+    vote, state, person = schema.vote, schema.state, schema.person
+    doubted = select(vote.c.item_id).where(vote.c.kind == "unsure")
+    rows = conn.execute(
+        select(vote, person.c.active, state.c.needed, state.c.status)
+        .join(state, state.c.item_id == vote.c.item_id)
+        .join(person, person.c.id == vote.c.person_id)
+        .where(state.c.status.in_(("open", "unclear")), vote.c.item_id.in_(doubted))
+        .order_by(vote.c.item_id, vote.c.seq)
+    ).all()
+    stands = conn.execute(_STANDS, {"item": -1}).one()
+    changed = []
+    for item_id, group in groupby(rows, lambda row: row.item_id):
+        said = list(group)
+        if judge(map(_vote, said), said[0].needed or stands.votes_wanted, stands.people).status != said[0].status:
+            changed.append(item_id)
+    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None, "kind": "need", "rank": 0}
+    seq = last(conn)[0]
+    front = max(seq, -int(conn.execute(select(func.min(schema.ranking.c.rank))).scalar() or 0))
+    for at, item_id in enumerate(changed):
+        settle(conn, item_id, {**facts, "seq": seq, "place": front + len(changed) - at, "person_id": 0})
+    return len(changed)
+
+
 def last(conn: Connection) -> tuple[int, str]:
     """Number and hash of the last event."""
     row = conn.execute(_LAST).first()
@@ -166,7 +198,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
     """This person's answers as they stand, newest first."""
     votes, items, events = schema.vote, schema.item, schema.event
     rows = (
-        select(votes, items.c.key, items.c.text, events.c.lease, events.c.answered)
+        select(votes, items.c.key, items.c.name, items.c.text, events.c.lease, events.c.answered)
         .select_from(votes.join(items, items.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
         .where(votes.c.person_id == person.id)
         .order_by(votes.c.seq.desc())
@@ -179,6 +211,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
             "id": row.event,
             "seq": row.seq,
             "item": row.key,
+            "name": row.name,
             "text": row.text,
             "kind": row.kind,
             "answer": row.answer,
@@ -212,7 +245,10 @@ def _check_form(answer: Answer) -> None:
 
 
 def _digest(person: Person, answer: Answer) -> str:
-    said = json.dumps([person.id, asdict(answer)], sort_keys=True)
+    facts = asdict(answer)
+    if answer.guideline is None:  # as it was before clients said so: what waits in a browser is told again the same
+        del facts["guideline"]
+    said = json.dumps([person.id, facts], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -271,7 +307,7 @@ def _row(
         "probability": reason.probability if reason is not None else None,
         "predicted": reason.predicted if reason is not None else None,
         "suggested": bool(reason.suggested) if reason is not None else False,
-        "guideline": place.guideline,
+        "guideline": _guideline(answer, place.guideline),
         "shown": answer.shown,
         "answered": answer.answered,
         "received": now,
@@ -283,6 +319,12 @@ def _row(
     return row
 
 
+def _guideline(answer: Answer, current: int) -> int:
+    """The version of the guidelines an answer was given under: what its author was shown, if there is such a one."""
+    shown = answer.guideline
+    return shown if shown is not None and 1 <= shown <= current else current
+
+
 def _standing_after(conn: Connection, row: dict[str, Any], before: Any) -> dict[str, Any] | None:
     """What the person says now: the new answer; or, after an undo, what they said before the one taken back, if any."""
     if row["kind"] != "undo":
@@ -291,40 +333,44 @@ def _standing_after(conn: Connection, row: dict[str, Any], before: Any) -> dict[
     return dict(earlier._mapping) if earlier is not None else None
 
 
+def _vote(row: Any) -> Vote:
+    return Vote(row.kind, row.answer, row.purpose, bool(row.active))
+
+
 def _with_vote(
-    conn: Connection, said: Sequence[Any], row: dict[str, Any], standing: dict[str, Any] | None
+    conn: Connection, said: Sequence[Any], row: dict[str, Any], standing: dict[str, Any] | None, present: bool
 ) -> list[Vote]:
     """Write down what the person says now, and tell how the votes on the item stand with it."""
     mine = {"item_id": row["item_id"], "person_id": row["person_id"], "purpose": row["purpose"]}
     rest = [vote for vote in said if (vote.person_id, vote.purpose) != (mine["person_id"], mine["purpose"])]
-    stand = [(vote.seq, Vote(vote.kind, vote.answer, vote.purpose)) for vote in rest]
+    stand = [(vote.seq, _vote(vote)) for vote in rest]
     if standing is None:
         table = schema.vote
         conn.execute(delete(table).where(*(table.c[name] == value for name, value in mine.items())))
     else:
         facts = {name: standing[name] for name in ("kind", "answer", "seq")}
         upsert(conn, schema.vote, {**mine, **facts, "event": standing["id"]}, ("item_id", "person_id", "purpose"))
-        stand.append((standing["seq"], Vote(standing["kind"], standing["answer"], mine["purpose"])))
+        stand.append((standing["seq"], Vote(standing["kind"], standing["answer"], mine["purpose"], present)))
     return [vote for _, vote in sorted(stand, key=lambda pair: pair[0])]
 
 
-def _settle(conn: Connection, row: dict[str, Any], stands: Any, votes: list[Vote]) -> None:
-    """The verdict on the item, the counters and the orders, after `row`; `stands` is how it was before."""
-    item_id = row["item_id"]
-    verdict = judge(votes, stands.needed or stands.votes_wanted)
+def _settle(conn: Connection, row: dict[str, Any], stands: Any, before: list[Vote], votes: list[Vote]) -> None:
+    """The verdict on the item, the counters and the orders, after `row`; `stands` and `before` are how it was."""
+    item_id, place = row["item_id"], row.get("place", row["seq"])
+    verdict = judge(votes, stands.needed or stands.votes_wanted, stands.people)
     values = {"item_id": item_id, **asdict(verdict), "seq": row["seq"], "needed": stands.needed}
     upsert(conn, schema.state, values, ("item_id",))
     was = OPEN
     if stands.status is not None:
         was = Verdict(stands.status, stands.verdict, stands.confidence, stands.counted)
-    _count(conn, was, verdict)
+    _count(conn, (was, given(before)), (verdict, given(votes)))
     if was.is_open and not verdict.is_open:
         ranking.take_out(conn, item_id)
     if not was.is_open and verdict.is_open:
         facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
         facts["probability"] = facts["probability"] or 0.0
-        ranking.put_back(conn, item_id, facts, row["seq"], stands.current)
-        queue.look_again(conn, -row["seq"])
+        ranking.put_back(conn, item_id, facts, place, stands.current)
+        queue.look_again(conn, -place)
     if row["kind"] == "undo" and verdict.is_open:
         queue.look_again(conn, row["rank"], row["person_id"])
 
@@ -355,9 +401,12 @@ def _settle_review(conn: Connection, lease: Any, row: dict[str, Any]) -> None:
     conn.execute(update(table).where(table.c.id == lease.review_id).values(status=status))
 
 
-def _count(conn: Connection, was: Verdict, verdict: Verdict) -> None:
+def _count(conn: Connection, was: tuple[Verdict, int], now: tuple[Verdict, int]) -> None:
+    """Keep the counters: of verdicts, of the `answers` given, and of those about open items (`partial`)."""
     changes: dict[str, int] = {}
-    for sign, each in ((-1, was), (1, verdict)):
+    for sign, (each, answered) in ((-1, was), (1, now)):
+        for name in ("answers", "partial") if each.is_open else ("answers",):
+            changes[name] = changes.get(name, 0) + sign * answered
         if not each.is_open:
             for name in ("closed", f"status:{each.status}"):
                 changes[name] = changes.get(name, 0) + sign
@@ -388,6 +437,7 @@ def _standing() -> list[Any]:
         project.c.epoch.label("current"),
         project.c.guideline,
         project.c.settings,
+        select(func.count()).where(schema.person.c.active.is_(true())).scalar_subquery().label("people"),
     ]
 
 
@@ -436,7 +486,12 @@ _APPEND = insert(schema.event)
 _DIGEST = select(schema.event.c.digest).where(schema.event.c.id == bindparam("id"))
 _EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
 _LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
-_VOTES = select(schema.vote).where(schema.vote.c.item_id == bindparam("item")).order_by(schema.vote.c.seq)
+_VOTES = (
+    select(schema.vote, schema.person.c.active)
+    .join(schema.person, schema.person.c.id == schema.vote.c.person_id)
+    .where(schema.vote.c.item_id == bindparam("item"))
+    .order_by(schema.vote.c.seq)
+)
 _LEASE = (
     update(schema.lease)
     .where(schema.lease.c.token == bindparam("known"))

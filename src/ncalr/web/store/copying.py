@@ -31,6 +31,8 @@ def backup(store: Store, target: Path) -> str:
     """Everything in one new SQLite file, as of now, while the store is in use; the hash of its last event."""
     if target.exists():
         raise BadInput(f"{target} exists already; a backup never overwrites")
+    if not target.absolute().parent.is_dir():
+        raise BadInput(f"{target} cannot be written: there is no folder {target.parent}; make it, or choose another")
     part = target.with_name(target.name + ".part")
     part.unlink(missing_ok=True)
     if store.engine.dialect.name == "sqlite":

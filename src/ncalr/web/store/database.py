@@ -7,16 +7,18 @@ PostgreSQL must not run with synchronous_commit=off, for the same reason.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from ncalr.errors import BadInput, NcalrError
+from ncalr.errors import BadInput, MissingExtra, NcalrError
 from ncalr.web.store import schema
 from ncalr.web.store.clock import Clock, SteadyClock
 from ncalr.web.store.writer import Writer
@@ -73,11 +75,12 @@ def open_store(url: str | Path, *, clock: Clock | None = None, migrate: bool = T
 
     engine = open_engine(url)
     try:
-        _check_durable(engine, unsafe)
-        if migrate:
-            upgrade(engine)
-        with engine.connect() as connection:
-            last = connection.execute(select(func.max(schema.event.c.received))).scalar()
+        with _told_of_no_database(engine):
+            _check_durable(engine, unsafe)
+            if migrate:
+                upgrade(engine)
+            with engine.connect() as connection:
+                last = connection.execute(select(func.max(schema.event.c.received))).scalar()
     except BaseException:
         engine.dispose()
         raise
@@ -86,10 +89,17 @@ def open_store(url: str | Path, *, clock: Clock | None = None, migrate: bool = T
 
 def open_engine(url: str | Path) -> Engine:
     """An engine whose every connection has the settings we rely on."""
-    parsed = make_url(f"sqlite:///{url}") if isinstance(url, Path) or "://" not in url else make_url(url)
+    try:
+        parsed = make_url(f"sqlite:///{url}") if isinstance(url, Path) or "://" not in url else make_url(url)
+    except (ArgumentError, ValueError):
+        raise BadInput(
+            "the URL of a database looks like postgresql://user:password@host/name; this one does not"
+        ) from None
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
     if parsed.get_backend_name() == "postgresql":
+        if find_spec("psycopg") is None:
+            raise MissingExtra("PostgreSQL needs psycopg; install it with: pip install 'ncalr[postgres]'")
         return create_engine(
             parsed.set(drivername="postgresql+psycopg"), pool_size=10, max_overflow=40, pool_pre_ping=True
         )
@@ -128,6 +138,24 @@ def _check_durable(engine: Engine, unsafe: bool) -> None:
             "PostgreSQL runs with synchronous_commit=off: it would acknowledge answers that a power cut then takes "
             "away. Set it to on for this database, or start with --unsafe-database"
         )
+
+
+@contextmanager
+def _told_of_no_database(engine: Engine) -> Iterator[None]:
+    """What cannot be opened is said in a sentence, without the password in the URL."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        words = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
+        if engine.dialect.name == "sqlite":
+            raise BadInput(
+                f"{engine.url.database} is no database of labels that can be opened ({words}). If it is damaged, move "
+                "it away and put a backup back: ncalr labels restore BACKUP PROJECT"
+            ) from error
+        raise BadInput(
+            f"the database {engine.url.render_as_string(hide_password=True)} cannot be opened ({words}); is the server "
+            "running, and are the name, the user and the password right?"
+        ) from error
 
 
 @contextmanager

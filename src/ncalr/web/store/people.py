@@ -20,12 +20,19 @@ ROLES = ("annotator", "reviewer", "owner")
 """Each may do what those before it may."""
 
 LINK_SECONDS = 24 * 3600.0
-IDLE_SECONDS = 12 * 3600.0
+IDLE_SECONDS = 14 * 24 * 3600.0
+LONGEST_SECONDS = 90 * 24 * 3600.0
+"""A session ends when it was not used for so long, and at the latest so long after it began."""
+
 NAME_LIMIT = 80
 
 
 class NotAllowed(NcalrError):
     """The token, link or session is not valid, or not any more."""
+
+
+class Spent(NotAllowed):
+    """A link that was real once, or is for something else: whoever has it did not guess it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ def add(conn: Connection, now: float, name: str, role: str, active: bool = True)
     name = check_name(name)
     check_role(role)
     if conn.execute(select(schema.person.c.id).where(schema.person.c.name == name)).first():
-        raise BadInput(f"there is somebody called {name!r} already; choose another name")
+        raise BadInput(
+            f"there is somebody called {name!r} already; choose another name. If it is you, ask for a new link of yours"
+        )
     number = 1 + (conn.execute(select(func.max(schema.person.c.id))).scalar() or 0)
     person = Person(number, secrets.token_urlsafe(12), name, role, active)
     conn.execute(
@@ -127,6 +136,13 @@ def issue(
     return secret
 
 
+def link(conn: Connection, now: float, person: Person) -> str:
+    """A new link for somebody who is known; who was sent away, or came by an import, is let in first."""
+    if not person.active:
+        raise BadInput(f"{person.name!r} may not come in at present; let them in again first")
+    return issue(conn, now, "link", person=person)
+
+
 def enter(conn: Connection, now: float, secret: str, name: str | None = None) -> tuple[Person, str]:
     """Come in by a link or an invitation: the person, and the secret of the new session."""
     row = _token(conn, now, secret, ("link", "invitation"))
@@ -154,9 +170,9 @@ def by_access_token(conn: Connection, now: float, secret: str) -> Person:
 
 
 def by_session(conn: Connection, now: float, secret: str) -> tuple[Person, float]:
-    """The person of a session, and when it was last seen; one that was idle for half a day has ended."""
+    """The person of a session, and when it was last seen; one that was idle for long, or is old, has ended."""
     row = conn.execute(_BY_SESSION, {"given": hashed(secret)}).first()
-    if row is None or row.ended is not None or row.seen + IDLE_SECONDS < now:
+    if row is None or row.ended is not None or min(row.seen + IDLE_SECONDS, row.began + LONGEST_SECONDS) < now:
         raise NotAllowed("the session has ended; come in again by a new link")
     return _active(row), float(row.seen)
 
@@ -196,12 +212,15 @@ def _token(conn: Connection, now: float, secret: str, kinds: tuple[str, ...]) ->
 
 
 def _working(row: Any, now: float, kinds: tuple[str, ...]) -> Any:
-    if row is None or row.kind not in kinds:
+    if row is None:
         raise NotAllowed("this link or token is not known; ask for a new one")
+    if row.kind not in kinds:
+        what = "a token for programs" if row.kind == "access" else "a link for people"
+        raise Spent(f"this is {what}, and of no use here; ask for the other kind")
     if row.used is not None:
-        raise NotAllowed("this link was used already: each works once; ask for a new one")
+        raise Spent("this link was used already: each works once; ask for a new one")
     if row.expires is not None and row.expires < now:
-        raise NotAllowed("this link has expired; ask for a new one")
+        raise Spent("this link has expired; ask for a new one")
     return row
 
 
@@ -225,4 +244,6 @@ def _with_person(table: Any, *columns: Any) -> Any:
 
 
 _BY_TOKEN = _with_person(schema.token, schema.token.c.kind, schema.token.c.used, schema.token.c.expires)
-_BY_SESSION = _with_person(schema.session, schema.session.c.seen, schema.session.c.ended)
+_BY_SESSION = _with_person(
+    schema.session, schema.session.c.seen, schema.session.c.ended, schema.session.c.created.label("began")
+)

@@ -88,6 +88,7 @@ def create(
     if kind not in KINDS:
         raise unknown("kind of project", kind, KINDS)
     check_votes(votes)
+    check_guideline(guideline)
     names = check_classes(classes)
     rules = settings or Settings()
     now = store.clock.now()
@@ -155,7 +156,7 @@ def classes(conn: Connection) -> list[str]:
 
 
 def counters(conn: Connection) -> dict[str, int]:
-    """How many: `items`, `closed`, `status:disputed`, `class:3`, kept up to date with every answer."""
+    """How many: `items`, `closed`, `answers`, `status:disputed`, `class:3`, kept up to date with every answer."""
     return {row.name: row.value for row in conn.execute(select(schema.counter))}
 
 
@@ -180,8 +181,7 @@ def change_settings(conn: Connection, **changes: Any) -> Settings:
 
 def write_guideline(conn: Connection, now: float, text: str) -> int:
     """A new version of the guidelines; every answer is stored with the version it was given under."""
-    if len(text) > 100_000:
-        raise BadInput(f"guidelines have at most 100,000 characters, got {len(text):,}")
+    check_guideline(text)
     version = int(conn.execute(select(func.max(schema.guideline.c.version))).scalar() or 0) + 1
     conn.execute(insert(schema.guideline).values(version=version, text=text, written=now))
     conn.execute(update(schema.project).values(guideline=version))
@@ -206,6 +206,12 @@ def check_classes(names: Sequence[str]) -> list[str]:
     if twice:
         raise BadInput(f"the class {twice[0]!r} is there twice")
     return cleaned
+
+
+def check_guideline(text: str) -> None:
+    """Guidelines that can be shown."""
+    if len(text) > 100_000:
+        raise BadInput(f"guidelines have at most 100,000 characters, got {len(text):,}")
 
 
 def check_votes(votes: int) -> None:

@@ -28,6 +28,8 @@ AHEAD = 10
 
 BEGINNING = -(2**62)
 STRIDE = 8
+SILENT = 0.6
+"""The share of a lease after which a tab that does not beat is taken for closed, by whoever had it open."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Lease:
     item: str  # the opaque key
     purpose: str
     expires: float
+    name: str  # its permanent name: of the file, or of the row
     text: str | None
     suggestion: int | None  # only where it is to be shown
 
@@ -83,7 +86,7 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     if chosen:
         rows = [_terms(now, project, open_, person, tab, purpose, facts) for facts in chosen]
         conn.execute(_GRANT, rows)
-        held += [_lease(row, facts["key"], facts["text"]) for row, facts in zip(rows, chosen, strict=True)]
+        held += [_lease(row, facts) for row, facts in zip(rows, chosen, strict=True)]
     return held
 
 
@@ -108,6 +111,18 @@ def clear(conn: Connection, person: Person | None = None) -> int:
     table = schema.lease
     mine = table.c.status == HELD if person is None else and_(table.c.status == HELD, table.c.person_id == person.id)
     return conn.execute(update(table).where(mine).values(status="released")).rowcount
+
+
+def take_over(conn: Connection, now: float, person: Person, tab: str, started: float) -> int:
+    """Take back what this person holds in tabs that are gone; how many items.
+
+    A tab is gone that was not heard of since the server `started`, or for most of a lease: it beats five times in one.
+    """
+    table = schema.lease
+    lasts = projects.load(conn).settings.lease_seconds
+    heard = max(started, now - SILENT * lasts)
+    gone = and_(table.c.person_id == person.id, table.c.tab != tab, table.c.expires < heard + lasts)
+    return conn.execute(update(table).where(_is_held(table), gone).values(status="released")).rowcount
 
 
 def expire(conn: Connection, now: float) -> None:
@@ -202,7 +217,7 @@ def look_again(conn: Connection, rank: int, person_id: int | None = None) -> Non
 def _skipped(conn: Connection, project: projects.Project, person: Person, count: int) -> list[dict[str, Any]]:
     """What this person put off, the longest ago first."""
     rows = conn.execute(_SKIPPED, {"person": person.id, "votes": project.votes, "limit": count})
-    names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted", "key", "text")
+    names = ("item_id", "epoch", "rank", "arm", "score", "probability", "predicted", "key", "name", "text")
     return [{name: row._mapping[name] for name in names} for row in rows]
 
 
@@ -212,7 +227,7 @@ def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, An
     taken = exists().where(leases.c.review_id == table.c.id, leases.c.status == HELD)
     own = exists().where(votes.c.item_id == table.c.item_id, votes.c.person_id == person.id, votes.c.kind != "skip")
     rows = (
-        select(table, items.c.key, items.c.text)
+        select(table, *_shown(items))
         .join(items, items.c.id == table.c.item_id)
         .where(table.c.status == "open", ~taken)
         .order_by(table.c.id)
@@ -231,6 +246,7 @@ def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, An
             "predicted": None,
             "review_id": row.id,
             "key": row.key,
+            "name": row.name,
             "text": row.text,
         }
         for row in conn.execute(rows)
@@ -249,7 +265,7 @@ def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
         leases.c.item_id == states.c.item_id, leases.c.status == HELD, leases.c.purpose == "adjudicate"
     )
     rows = conn.execute(
-        select(states.c.item_id, items.c.key, items.c.text)
+        select(states.c.item_id, *_shown(items))
         .join(items, items.c.id == states.c.item_id)
         .where(or_(states.c.status == "disputed", states.c.status == "unclear"), ~taken)
         .order_by(states.c.seq)
@@ -265,6 +281,7 @@ def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
             "probability": None,
             "predicted": None,
             "key": row.key,
+            "name": row.name,
             "text": row.text,
         }
         for row in rows
@@ -284,8 +301,9 @@ def _terms(
     probability = facts["probability"]
     if facts["arm"] == "random":  # every open item is as likely as any other
         probability = 1 / max(open_, 1)
-    suggested = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
-    if suggested:
+    drawn = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
+    suggested = False
+    if drawn:
         draw = Lottery([project.settings.seed, 2, person.id], np.array([facts["item_id"]])).uniform()[0]
         suggested = bool(draw < 0.5)
     return {
@@ -304,6 +322,7 @@ def _terms(
         "probability": probability or 0.0,
         "predicted": facts["predicted"],
         "suggested": suggested,
+        "drawn": drawn,
         "why": facts.get("why"),
         "review_id": facts.get("review_id"),
     }
@@ -311,12 +330,17 @@ def _terms(
 
 def _held(conn: Connection, person: Person, tab: str, purpose: str) -> list[Lease]:
     rows = conn.execute(_HELD, {"person": person.id, "own_tab": tab, "aim": purpose})
-    return [_lease(row._mapping, row.key, row.text) for row in rows]
+    return [_lease(row._mapping, row._mapping) for row in rows]
 
 
-def _lease(row: Mapping[Any, Any], key: str, text: str | None) -> Lease:
+def _lease(row: Mapping[Any, Any], item: Mapping[Any, Any]) -> Lease:
     suggestion = row["predicted"] if row["suggested"] else None
-    return Lease(row["token"], key, row["purpose"], row["expires"], text, suggestion)
+    return Lease(row["token"], item["key"], row["purpose"], row["expires"], item["name"], item["text"], suggestion)
+
+
+def _shown(items: Any) -> tuple[Any, ...]:
+    """What a tab is told of an item."""
+    return items.c.key, items.c.name, items.c.text
 
 
 def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
@@ -350,7 +374,7 @@ def _put_off() -> Any:
     votes, states, events, items = schema.vote, schema.state, schema.event, schema.item
     joined = votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event)
     return (
-        select(events, items.c.key, items.c.text)
+        select(events, *_shown(items))
         .select_from(joined.join(items, items.c.id == votes.c.item_id))
         .where(votes.c.person_id == bindparam("person"), votes.c.kind == "skip", states.c.status == "open")
         .where(_wanted(votes.c.item_id))
@@ -365,7 +389,7 @@ def _in_hand(table: Any) -> Any:
 
 
 _HELD = (
-    select(schema.lease, schema.item.c.key, schema.item.c.text)
+    select(schema.lease, *_shown(schema.item))
     .join(schema.item, schema.item.c.id == schema.lease.c.item_id)
     .where(_in_hand(schema.lease))
     .order_by(schema.lease.c.granted, schema.lease.c.epoch.desc(), schema.lease.c.rank)
@@ -379,7 +403,7 @@ _EXPIRE = (
 _GRANT = insert(schema.lease)
 _FIRST = _in_order(schema.ranking.c.rank).limit(1)
 _FREE = (
-    _in_order(schema.ranking, schema.item.c.key, schema.item.c.text)
+    _in_order(schema.ranking, *_shown(schema.item))
     .join(schema.item, schema.item.c.id == schema.ranking.c.item_id)
     .where(_wanted(schema.ranking.c.item_id))
     .limit(bindparam("limit", type_=Integer))

@@ -27,6 +27,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     text,
 )
 
@@ -109,6 +110,7 @@ lease = Table(
     Column("suggested", Boolean, nullable=False),  # whether the prediction was shown
     Column("why", Text),
     Column("review_id", Integer),
+    Column("drawn", Boolean, nullable=False, server_default=false()),  # whether a lottery decided that
     Index("lease_item", "item_id", sqlite_where=text("status = 'held'"), postgresql_where=text("status = 'held'")),
     Index("lease_person", "person_id", sqlite_where=text("status = 'held'"), postgresql_where=text("status = 'held'")),
     Index("lease_expires", "expires", sqlite_where=text("status = 'held'"), postgresql_where=text("status = 'held'")),

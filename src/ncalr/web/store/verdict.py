@@ -18,7 +18,7 @@ COUNTED = ("label", "none", "broken")
 """Answers that count as a vote. `unsure` sends the item to somebody else, `skip` back to the end of the line."""
 
 UNCLEAR_AFTER = 3
-"""So many people who are unsure, and an adjudicator is asked instead of a fourth."""
+"""So many people who are unsure, and an adjudicator is asked instead of a fourth; fewer where there are no more."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Vote:
     kind: str
     answer: int | None = None
     purpose: str = "label"
+    present: bool = True  # whether whoever said so may come in
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,12 @@ class Verdict:
 OPEN = Verdict("open", None, 0.0, 0)
 
 
-def judge(votes: Iterable[Vote], needed: int) -> Verdict:
-    """The verdict on an item that `needed` people are to vote on."""
+def judge(votes: Iterable[Vote], needed: int, people: int | None = None) -> Verdict:
+    """The verdict on an item that `needed` people are to vote on, of so many `people` who may come in.
+
+    >>> judge([Vote("unsure")], needed=1, people=2).status, judge([Vote("unsure")], needed=1, people=1).status
+    ('open', 'unclear')
+    """
     everyone = list(votes)
     counted = [vote for vote in everyone if vote.kind in COUNTED]
     decided = [vote for vote in counted if vote.purpose == "adjudicate"]
@@ -58,15 +63,25 @@ def judge(votes: Iterable[Vote], needed: int) -> Verdict:
         same = sum(_says(vote) == _says(last) for vote in counted)
         return Verdict(_status(last), last.answer, same / len(counted), len(counted))
     if len(counted) < needed:
-        unsure = sum(vote.kind == "unsure" for vote in everyone)
-        status = "unclear" if unsure >= UNCLEAR_AFTER else "open"
-        return Verdict(status, None, 0.0, len(counted))
+        return Verdict("unclear" if _is_unclear(everyone, people) else "open", None, 0.0, len(counted))
     ranked = Counter(_says(vote) for vote in counted).most_common()
     (best, count), others = ranked[0], ranked[1:]
     if others and others[0][1] == count:
         return Verdict("disputed", None, count / len(counted), len(counted))
     winner = next(vote for vote in counted if _says(vote) == best)
     return Verdict(_status(winner), winner.answer, count / len(counted), len(counted))
+
+
+def given(votes: Iterable[Vote]) -> int:
+    """How many of the answers an item wants from annotators are given."""
+    return sum(vote.purpose == "label" and vote.kind in COUNTED for vote in votes)
+
+
+def _is_unclear(votes: list[Vote], people: int | None) -> bool:
+    """Whether enough people are unsure, or some are and nobody is left to ask."""
+    unsure = sum(vote.kind == "unsure" for vote in votes)
+    asked = sum(vote.present and vote.purpose == "label" and vote.kind != "skip" for vote in votes)
+    return unsure >= UNCLEAR_AFTER or (unsure > 0 and bool(people) and asked >= (people or 0))
 
 
 def _says(vote: Vote) -> tuple[str, int | None]:
