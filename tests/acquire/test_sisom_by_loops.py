@@ -179,3 +179,15 @@ def test_sisome_needs_logits_of_both_sets():
     del given["labelled_logits"]
     with pytest.raises(MissingEvidence, match=r"needs labelled_logits: pass labelled_logits="):
         query("sisome", 1, **given)
+
+
+def test_a_large_common_offset_does_not_change_the_ratios():
+    rng = np.random.default_rng(0)
+    labels = np.arange(30) % 3
+    pool, bank = rng.normal(size=(300, 8)), rng.normal(size=(30, 8)) + np.eye(3, 8)[labels]
+    given = {"labels": labels, "predictions": rng.integers(0, 3, 300)}
+    plain = query("sisom", 300, enhanced=pool, labelled_enhanced=bank, **given)
+    moved = [(rows + 1000).astype(np.float32) for rows in (pool, bank)]
+    found = query("sisom", 300, enhanced=moved[0], labelled_enhanced=moved[1], **given)
+    scores = [dict(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True)) for picks in (plain, found)]
+    assert all(scores[1][item] == pytest.approx(score, rel=5e-3) for item, score in scores[0].items())

@@ -122,7 +122,9 @@ def _divide(inside: npt.NDArray[np.float64], outside: npt.NDArray[np.float64]) -
 
 
 def _squared(evidence: Evidence, a: Array, b: Array) -> npt.NDArray[np.float64]:
-    """Squared distances by one matrix product: good enough to say which is nearest."""
+    """Squared distances by one matrix product, about the mean of b: good enough to say which is nearest."""
+    centre = b.sum(0) / len(b)  # a large common part would cost them their digits
+    a, b = a - centre, b - centre
     squared = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * (a @ b.T)
     check_range(evidence.backend, squared)
     return np.asarray(evidence.backend.numpy(squared).astype(np.float64), np.float64)
