@@ -14,7 +14,8 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 from __future__ import annotations
 
 import math
-from functools import partial
+import sys
+from functools import partial, wraps
 
 import numba
 import numpy as np
@@ -28,6 +29,30 @@ WIDE = 32  # entries of a row from which on whole numbers are worth their second
 ROWS_AHEAD = 8  # without the hint, reading a row and working on the one before it do not overlap
 # Python's check for division by zero would keep loops scalar; without the interpreter's lock several threads may score
 njit = partial(numba.njit, error_model="numpy", nogil=True)
+
+
+def parallel(fastmath):
+    """A kernel on several threads that leaves torch's threads as they were.
+
+    numba and torch share one OpenMP, and numba tells it its own number of threads at every call. Without this a
+    training after a query would add its numbers up in another order than the same training before it.
+    """
+
+    def decorate(function):
+        kernel = njit(parallel=True, fastmath=fastmath, cache=True)(function)
+
+        @wraps(function)
+        def call(*args):
+            torch = sys.modules.get("torch")
+            before = torch.get_num_threads() if torch else 0
+            kernel(*args)
+            if torch and torch.get_num_threads() != before:
+                torch.set_num_threads(before)
+
+        call.py_func = function
+        return call
+
+    return decorate
 
 
 def widen(value):
@@ -196,7 +221,7 @@ def _exp_of(x):
 # -- geometry -------------------------------------------------------------------------------------------------
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def cmap(features, predictions, centre, across, along, reach, pull, out):
     """CMAP of each row from three inner products; see `ncalr.geometry.alignment`. An empty `centre` means none."""
     n, d = features.shape
@@ -341,7 +366,7 @@ def repeats(row, top):
     return times
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def uncertainty_of_probs(probs, kind, out):
     """The score of each row of probabilities; not finite where the row is not."""
     n, c = probs.shape
@@ -362,7 +387,7 @@ def uncertainty_of_probs(probs, kind, out):
             out[i] = rest + max(second, nought(row[0])) if kind == 1 else rest  # one class has no second
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def add_sample(probs, total, doubt):
     """Add one sample of probabilities to their sum and its entropy to the sum of entropies; see BALD."""
     n, c = probs.shape
@@ -375,7 +400,7 @@ def add_sample(probs, total, doubt):
         doubt[i] += entropy
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def uncertainty_of_logits(logits, kind, out):
     """The same three scores from logits; not finite where the row is not."""
     for i in prange(logits.shape[0]):
@@ -471,7 +496,7 @@ def race(weight, keys, draw, at, time):
                     last = max(time[listed - 1], 0.0)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def to_kernel(dots, row_norms, norms, scale, ball):
     """Turn inner products into kernel values, in place.
 
@@ -484,7 +509,7 @@ def to_kernel(dots, row_norms, norms, scale, ball):
             dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def coverage_gain(kernel, slots, best, worth, out):
     """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
     n = kernel.shape[1]
@@ -588,7 +613,7 @@ def checksum(words):
 # -- checks ---------------------------------------------------------------------------------------------------
 
 
-@njit(parallel=True, fastmath={"reassoc", "nsz"}, cache=True)
+@parallel({"reassoc", "nsz"})
 def all_finite(flat, out):
     """out[t] is 0 where thread t's share holds only finite numbers: x * 0 is 0 for those alone."""
     threads = out.shape[0]

@@ -105,9 +105,11 @@ def conduct_together(
                         before, needs=before.needs | job.needs | (first_needs if job.round == 1 else set())
                     )
             jobs = dict(sorted(jobs.items(), key=lambda entry: -len(entry[1].ids)))  # the longest training begins first
-            shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
+            with waiting[0].journal.threads():
+                shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
             for at, key in batch.items():
-                _advance(waiting[at], shared[key])
+                with waiting[at].journal.threads():
+                    _advance(waiting[at], shared[key])
                 _tell(watcher, waiting[at])
             waiting = [run for run in waiting if run.job is not None]
             still = {_same(run, run.job) for run in waiting if run.job is not None and run.job.round == 1}

@@ -136,8 +136,9 @@ def run(
         training = rounds(plan, setting, journal)
         try:
             job = next(training)
-            while True:
-                job = training.send(learner.fit(job))
+            with journal.threads():
+                while True:
+                    job = training.send(learner.fit(job))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
