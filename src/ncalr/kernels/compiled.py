@@ -49,7 +49,7 @@ def parallel(fastmath):
             if torch and torch.get_num_threads() != before:
                 torch.set_num_threads(before)
 
-        call.py_func = function
+        call.py_func = function  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -1,9 +1,9 @@
 """The journal: one JSON line a round, on disk before the next round begins.
 
 A run directory holds `journal.jsonl`, `experiment.json` (what the run is, so that another experiment is not written
-into it), `environment.json` (versions, machine, torch's threads) and a lock against a second writer. Lines are only ever appended,
-and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its end: it is cut
-off with a word, and its round is made again.
+into it), `environment.json` (versions, machine, torch's threads) and a lock against a second writer. Lines are only
+ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its
+end: it is cut off with a word, and its round is made again.
 """
 
 from __future__ import annotations

@@ -58,6 +58,8 @@ class Plan:
         if self.keep not in KEEP:
             raise unknown("keep", self.keep, KEEP)
         steps = self.budgets
+        if any(isinstance(step, bool) or not isinstance(step, int | np.integer) for step in steps):
+            raise BadInput(f"budgets must be whole numbers of labels, got {list(steps)}")
         if not steps or min(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
             raise BadInput(f"budgets must be rising numbers of labels, at least 2, got {list(steps)}")
         if not 0 <= self.control < 1:
