@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -61,8 +62,11 @@ class Positions:
         return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
 
 
-def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together."""
+def as_arrays(given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
+    """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together.
+
+    `others` are names that mean nothing here: one of them may be a name misspelt.
+    """
     arrays: dict[str, Any] = {}
     sizes: dict[str, tuple[int, str]] = {}
     for name, value in given.items():
@@ -83,8 +87,18 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
     if not any(name in POOL_AXIS for name in arrays):
-        raise BadInput("nothing about the pool was given; pass features=, logits=, probs= or another pool array")
+        raise BadInput(f"nothing about the pool was given{_misspelt(others)}")
     return arrays
+
+
+def _misspelt(others: Iterable[str]) -> str:
+    wrong = sorted(others)
+    if not wrong:
+        return "; pass features=, logits=, probs= or another pool array"
+    near = {name: difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.6) for name in wrong}
+    hints = [f"{name} may be meant as {found[0]}" for name, found in near.items() if found]
+    hint = f"; {', '.join(hints)}" if hints else ""
+    return f": it has the columns {', '.join(wrong)}, and what is read is {', '.join(POOL_AXIS)}{hint}"
 
 
 def pool_size(arrays: Mapping[str, Any]) -> int:
@@ -146,18 +160,34 @@ def open_positions(ids: Any, exclude: Any) -> Any:
     """Positions of the items that may be picked: a slice where that is all."""
     if exclude is None:
         return slice(None)
-    exclude = to_numpy(exclude)
-    if exclude.ndim != 1:
-        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
-    if not len(exclude):
+    exclude = excluded_ids(exclude, len(ids), ids.dtype.kind == "U")
+    if exclude is None:
         return slice(None)
-    if (exclude.dtype.kind == "U") != (ids.dtype.kind == "U"):
-        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids")
     ids = ids[:]
     strangers = exclude[~np.isin(exclude, ids)]
     if len(strangers):
         raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
     return np.flatnonzero(~np.isin(ids, exclude))
+
+
+def excluded_ids(exclude: Any, n: int, texts: bool) -> Any:
+    """Ids to leave out as an array of the kind that the pool's are; None where there are none."""
+    exclude = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
+    if exclude.dtype == object and all(isinstance(name, str) for name in exclude.ravel()):
+        exclude = exclude.astype(str)
+    if exclude.ndim != 1:
+        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
+    if not len(exclude):
+        return None
+    if exclude.dtype == bool:
+        mask = "a mask of the pool" if len(exclude) == n else f"{len(exclude)} truth values"
+        raise BadInput(
+            f"exclude holds ids, got {mask}: pass ids[mask], or np.flatnonzero(mask) where ids are positions"
+        )
+    if exclude.dtype.kind not in ("U" if texts else "iu"):
+        kinds = "texts" if texts else "whole numbers"
+        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {kinds}: give the same kind of ids")
+    return exclude
 
 
 def check_k(k: Any, n: int, excluded: int) -> int:

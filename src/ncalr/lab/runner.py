@@ -6,7 +6,6 @@ first training of a seed is the same for all strategies (same initial pool, same
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ import numpy as np
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, needs_of
-from ncalr.loop.journal import Journal, claim
+from ncalr.loop.journal import Journal, claim, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
 
@@ -122,7 +121,7 @@ def read_experiment(out: Path | str) -> Experiment:
     path = Path(out) / "experiment.json"
     if not path.exists():
         raise BadInput(f"no experiment in {out}: expected {path}")
-    return Experiment.from_dict(json.loads(path.read_text()))
+    return Experiment.from_dict(read_claim(path))
 
 
 def read_runs(out: Path | str) -> list[Run]:

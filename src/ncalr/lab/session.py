@@ -10,8 +10,8 @@ from typing import Any
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.splits import initial
-from ncalr.engine import open_engine
-from ncalr.errors import NcalrError
+from ncalr.engine import ENGINES, open_engine
+from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
@@ -41,7 +41,15 @@ def carry_out(
     from ncalr.learn import TorchLearner
 
     dataset = load(experiment.dataset, root)
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    learner.check(dataset.pool, len(dataset.classes))
+    settings = settings_of(experiment, dataset, root)
+    settings(experiment.first_seed)  # noise and initial pool: what cannot be is said before the folder is claimed
+    if not engine and address is not None:
+        raise BadInput(f"an address is for engine='ray', got no engine with address={address!r}")
     if engine:
+        if engine not in ENGINES:
+            raise unknown("engine", engine, ENGINES)
         claim(Path(out), experiment.as_dict())
         task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device)
         seeds = sorted({seed for _, seed in pairs(experiment)})
@@ -49,9 +57,7 @@ def carry_out(
             for _ in workers_.map(task, seeds):
                 pass
         return read_runs(out), write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
-    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     with Board(experiment, live) as board:
-        settings = settings_of(experiment, dataset, root)
         runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
     return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
 

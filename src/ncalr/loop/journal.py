@@ -123,14 +123,28 @@ def without_times(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in TIMES}
 
 
+def read_claim(path: Path) -> dict[str, Any]:
+    """What a folder is for."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict):
+        raise BadInput(
+            f"{path} is damaged ({found}); the journals beside it are whole: put it back from a copy, or start the "
+            "same experiment in another folder"
+        )
+    return found
+
+
 def claim(folder: Path, experiment: dict[str, Any]) -> None:
-    """Write what the folder is for; one that is for something else is left alone."""
+    """Write what the folder is for; one that is for something else is left alone, unless nothing was written there."""
     folder.mkdir(parents=True, exist_ok=True)
     path, plain = folder / "experiment.json", json.loads(json.dumps(experiment))
-    if not path.exists():
+    if not path.exists() or not any(journal.stat().st_size for journal in folder.rglob("journal.jsonl")):
         write_whole(path, json.dumps(plain, indent=1))
         return
-    other = json.loads(path.read_text())
+    other = read_claim(path)
     differing = sorted(key for key in {*other, *plain} if other.get(key) != plain.get(key))
     if differing:
         raise BadInput(
