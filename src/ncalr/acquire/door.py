@@ -13,7 +13,7 @@ from ncalr.acquire.registry import Plan
 from ncalr.errors import BadInput, MissingEvidence, NotFinite
 from ncalr.geometry import ClassStatistics
 from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import Backend, is_torch
+from ncalr.kernels import OFF, Backend, is_torch
 
 SHAPES = {
     "features": ("n", "d"),
@@ -41,6 +41,7 @@ LETTERS = {
 }
 FLOATS = {"float16", "float32", "float64", "bfloat16"}
 UNSIGNED_TENSORS = {"torch.uint16", "torch.uint32", "torch.uint64"}
+PROBABILITIES = {"probs", "labelled_probs", "sampled_probs"}
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
@@ -128,8 +129,8 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
     top = 0
     for name in ("labels", "predictions", "checkpoint_predictions"):
         if name in arrays and arrays[name].shape[-1]:
-            row = arrays[name][-1] if name == "checkpoint_predictions" else arrays[name]
-            low, high = int(row.min()), int(row.max())
+            rows = arrays[name] if name == "checkpoint_predictions" else [arrays[name]]
+            low, high = min(int(row.min()) for row in rows), max(int(row.max()) for row in rows)
             limit = found or high + 1
             if low < 0 or high >= limit:
                 source = f"{where} has {found} classes" if found else "classes count from 0"
@@ -234,19 +235,21 @@ def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
 
 
 def check_values(name: str, array: Any) -> None:
-    """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits."""
+    """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits.
+
+    The rest of the rows are looked at where they are read: by the strategy's own pass, or by `check_finite`.
+    """
     if name == "flips" and int(array.min()) < 0:
         raise BadInput(f"flips count changes and cannot be negative, got {int(array.min())}")
-    if name in ("probs", "labelled_probs", "sampled_probs") and 0 not in array.shape:
+    if name in PROBABILITIES and 0 not in array.shape:
         rows = array if array.ndim == 2 else array[0]
         sample = to_numpy(rows[:: max(1, len(rows) // 256)]).astype(np.float64)
-        sample = sample[np.isfinite(sample).all(axis=1)]  # the others are for check_finite to name
-        total = sample.sum(axis=1)
-        wrong = np.flatnonzero((sample.min(axis=1) < -1e-3) | (np.abs(total - 1) > 0.02))
+        wrong = no_shares(sample)
         if len(wrong):
+            row = sample[wrong[0]]
             raise BadInput(
                 f"rows of {name} must be probabilities, none negative and their sum 1; one has least "
-                f"{sample[wrong[0]].min():.3g} and sum {total[wrong[0]]:.3g}; if they are logits, pass them as logits"
+                f"{row.min():.3g} and sum {row.sum():.3g}; if they are logits, pass them as logits"
             )
 
 
@@ -258,38 +261,56 @@ def check_finite(plan: Plan, evidence: Evidence) -> None:
 
 
 def check_array(name: str, evidence: Evidence) -> None:
-    """Raise with the number of bad values and the place of the first, if there are any."""
+    """Raise with the number of bad values, or of rows that are no shares, and the place of the first."""
     if name in WHOLE_NUMBERS:
         return
     array = evidence.given[name]
     layers = range(len(array)) if POOL_AXIS.get(name) == 1 else [None]
     rows = evidence.rows if name in POOL_AXIS else slice(None)
-    bad, first = 0, None
+    bad, first, off, example = 0, "", 0, ""
     for layer in layers:
         part = array if layer is None else array[layer]
-        for positions, where in _bad_places(part, rows, evidence.backend):
+        for positions, block in _bad_blocks(name, part, rows, evidence.backend):
+            within = "" if layer is None else f"{layer}, "
+            where = np.argwhere(~np.isfinite(block))
             bad += len(where)
-            if first is None:
-                place = (int(positions[where[0][0]]), *map(int, where[0][1:]))
-                first = place if layer is None else (layer, *place)
-    if first is not None:
+            if len(where) and not first:
+                first = f"{name}[{within}{', '.join(map(str, [positions[where[0][0]], *where[0][1:]]))}]"
+            wrong = no_shares(block) if name in PROBABILITIES else []
+            off += len(wrong)
+            if len(wrong) and not example:
+                row = block[wrong[0]].astype(np.float64)
+                example = f"{name}[{within}{positions[wrong[0]]}] has least {row.min():.3g} and sum {row.sum():.3g}"
+    if bad:
         raise NotFinite(
-            f"{name} holds {bad} values that are NaN or infinite, the first at {name}[{', '.join(map(str, first))}]; "
+            f"{name} holds {bad} values that are NaN or infinite, the first at {first}; "
             "check the model's outputs, or drop those items"
+        )
+    if off:
+        raise BadInput(
+            f"rows of {name} must be probabilities, none negative and their sum 1; {off} are not: {example}; if they "
+            "are logits, pass them as logits"
         )
 
 
-def _bad_places(array: Any, rows: Any, backend: Backend) -> Iterator[tuple[Any, Any]]:
-    """For each block with values that are not finite: its positions in the array, and where in the block they are."""
+def no_shares(rows: Any) -> Any:
+    """Which rows are no probabilities; rows that are not finite are another matter."""
+    wide = rows.astype(np.float64)
+    off = np.maximum(np.abs(wide.sum(axis=1) - 1), np.abs(np.abs(wide).sum(axis=1) - 1))
+    return np.flatnonzero((off > OFF) & np.isfinite(wide).all(axis=1))
+
+
+def _bad_blocks(name: str, array: Any, rows: Any, backend: Backend) -> Iterator[tuple[Any, Any]]:
+    """Each block with values that are not finite or rows that are no shares, and its positions in the array."""
     n = len(range(*rows.indices(len(array)))) if isinstance(rows, slice) else len(rows)
     step = max(1, (32 << 20) // max(int(array.nbytes) // max(len(array), 1), 1))
     for start in range(0, n, step):
         stop = min(start + step, n)
         part = slice(start, stop) if isinstance(rows, slice) else rows[start:stop]
         block = backend.block(array, part)
-        if not backend.is_finite(block):
-            positions = np.arange(start, stop) if isinstance(rows, slice) else part
-            yield positions, np.argwhere(~np.isfinite(backend.numpy(block)))
+        said = backend.uncertainty(block, "least_confidence", False) if name in PROBABILITIES else block
+        if not backend.is_finite(said):
+            yield np.arange(start, stop) if isinstance(rows, slice) else part, backend.numpy(block)
 
 
 def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -24,6 +24,8 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from ncalr.kernels import OFF
+
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 WIDE = 32  # entries of a row from which on whole numbers are worth their second pass
 ROWS_AHEAD = 8  # without the hint, reading a row and working on the one before it do not overlap
@@ -334,13 +336,21 @@ def by_four_chains(row):
 
 @njit(fastmath=FAST)
 def sum_below(row, top):
-    """The sum of the entries other than `top`."""
+    """The sum of the entries other than `top`, and of the absolute values of all."""
     zero = nought(row[0])
-    total = zero
+    total = whole = zero
     for j in range(row.shape[0]):
         v = widen(row[j])
         total += zero if v == top else v
-    return total
+        whole += abs(v)
+    return total, whole
+
+
+@njit(fastmath=FAST)
+def no_share(total, whole):
+    """0 where numbers with this sum, and this sum of absolute values, are probabilities; NaN where they are not."""
+    slack = np.float32(OFF)
+    return total * np.float32(0) if abs(total - 1) <= slack and abs(whole - 1) <= slack else total * np.float32(np.nan)
 
 
 @njit(fastmath=FAST)
@@ -368,22 +378,24 @@ def repeats(row, top):
 
 @parallel(FAST)
 def uncertainty_of_probs(probs, kind, out):
-    """The score of each row of probabilities; not finite where the row is not."""
+    """The score of each row of probabilities; not finite where the row is not, or is no distribution."""
     n, c = probs.shape
     for i in prange(n):
         row = probs[i]
         if kind == 2:
-            entropy = nought(row[0])
+            entropy = total = whole = nought(row[0])
             for j in range(c):
                 p = widen(row[j])
                 entropy -= p * log_of(p)
-            out[i] = entropy
+                total += p
+                whole += abs(p)
+            out[i] = entropy + no_share(total, whole)
         else:
             top, second = two_largest(row)
-            rest = sum_below(row, top)
+            rest, whole = sum_below(row, top)
             if second == top:
                 rest += top * repeats(row, top)
-            rest += top * nought(row[0])  # sum_below leaves the top out, and with it an infinity
+            rest += no_share(rest + top, whole)
             out[i] = rest + max(second, nought(row[0])) if kind == 1 else rest  # one class has no second
 
 
@@ -392,12 +404,14 @@ def add_sample(probs, total, doubt):
     """Add one sample of probabilities to their sum and its entropy to the sum of entropies; see BALD."""
     n, c = probs.shape
     for i in prange(n):
-        entropy = nought(probs[i, 0])
+        entropy = share = whole = nought(probs[i, 0])
         for j in range(c):
             p = widen(probs[i, j])
             total[i, j] += p
             entropy -= p * log_of(p)
-        doubt[i] += entropy
+            share += p
+            whole += abs(p)
+        doubt[i] += entropy + no_share(share, whole)
 
 
 @parallel(FAST)
