@@ -6,7 +6,10 @@ import csv
 import io
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,17 +85,35 @@ def run(
     given |= {"classes": classes, "seed": seed, "device": device}
     if pool is not None:
         given["exclude"] = read_ids(exclude, texts=_has_text_ids(pool))
-        picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
+        with _flags_named():
+            picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
     else:
         _only_with_pool(engine, workers, address)
         names = read_ids(ids)
         given["exclude"] = read_ids(exclude, texts=names is not None and names.dtype.kind == "U")
-        picks = query(strategy, k, **given, ids=names)
+        with _flags_named():
+            picks = query(strategy, k, **given, ids=names)
     for note in picks.notes:
         print(f"note: {note}", file=sys.stderr)
     write(picks, out)
     if out is not None:
         print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
+
+
+@contextmanager
+def _flags_named() -> Iterator[None]:
+    """Errors about arrays, in the words of the command line: `--labelled-features` for `labelled_features=`."""
+    from ncalr.acquire.door import SHAPES
+    from ncalr.errors import BadInput
+
+    def flag(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}"
+
+    try:
+        yield
+    except BadInput as error:
+        error.args = (re.sub(rf"\b({'|'.join(SHAPES)})=(?![\w'(\[])", flag, str(error)), *error.args[1:])
+        raise
 
 
 def _only_with_pool(engine: str, workers: int | None, address: str | None) -> None:

@@ -17,7 +17,7 @@ from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import Run, conduct, pairs, read_experiment, read_runs
 from ncalr.loop.journal import claim
-from ncalr.loop.run import Setting
+from ncalr.loop.run import UNSAID, Setting
 from ncalr.oracles import Truth, oracle_of
 
 
@@ -58,6 +58,10 @@ def carry_out(
                 pass
         return read_runs(out), write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
     with Board(experiment, live) as board:
+        if experiment.answers == UNSAID["answers"] and experiment.end > len(dataset.pool):
+            board.say(
+                f"note: the pool has {len(dataset.pool):,} items: the curves end there, not at {experiment.end:,}"
+            )
         runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
     return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
 
@@ -68,7 +72,9 @@ def _one_seed(experiment: Experiment, out: str, root: str | None, device: Any, s
 
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
-    conduct(experiment, learner, settings_of(experiment, dataset, root), len(dataset.classes), out, seeds=[seed])
+    board = Board(experiment, wanted=False, lines=True)
+    settings = settings_of(experiment, dataset, root)
+    conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed])
     return seed
 
 
@@ -90,7 +96,7 @@ def settings_of(experiment: Experiment, dataset: Dataset, root: Path | str | Non
 
     def setting(seed: int) -> Setting:
         truth = Truth(dataset.pool.ids, dataset.labels, len(dataset.classes))
-        oracle = oracle_of(experiment.noise, truth, seed, root)
+        oracle = oracle_of(experiment.noise, truth, seed, root, dataset.pool)
         source = dataset.labels if experiment.stratified else len(dataset.pool)
         first = initial(source, experiment.start, seed, stratified=experiment.stratified, ids=dataset.pool.ids)
         return Setting(dataset.pool, oracle, dataset.test, dataset.test_labels, dataset.pool.ids[first].tolist())

@@ -83,7 +83,10 @@ class TorchLearner:
             if value not in known:
                 raise BadInput(f"{name} must be one of {', '.join(known)}, got {value!r}")
         self.net, self.recipe, self.layer = net, recipe(recipe_, **changes), layer
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        try:
+            self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        except RuntimeError:
+            raise BadInput(f"there is no device {device!r}: cpu and cuda are, or name none") from None
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise BadInput("device 'cuda' was asked for and torch sees no GPU; use device='cpu'")
         cuda = self.device.type == "cuda"

@@ -93,7 +93,12 @@ class Clean:
         """One of the things that may have been passed."""
         value = getattr(self, name)
         if value is None:
-            raise BadInput(f"noise {spec!r} needs {name}: pass {name}=...")
+            written = {
+                "matrix": " or write confusion(matrix=[[0.9, 0.1], [0.2, 0.8]]); of an experiment: "
+                "confusion(file='matrix.npy')",
+                "given": "; of an experiment: given(file='labels.npz', labels=worse_label)",
+            }
+            raise BadInput(f"noise {spec!r} needs {name}: pass {name}={written.get(name, '')}")
         return value
 
 
@@ -273,9 +278,9 @@ def instance(clean: Clean, *, rate: float, spread: float = 0.1) -> Labels:
 
 
 @noise("confusion")
-def confusion(clean: Clean) -> Labels:
+def confusion(clean: Clean, *, matrix: Any = None) -> Labels:
     """By a matrix: row y holds the probabilities of the answers about an item of class y."""
-    matrix = _stochastic(clean.need("matrix", "confusion"), clean.classes)
+    matrix = _stochastic(clean.need("matrix", "confusion") if matrix is None else matrix, clean.classes)
     where = clean.lottery.uniform(_WHERE)
     found: Labels = clean.labels.copy()
     for kind in np.unique(clean.labels):
@@ -425,7 +430,10 @@ def _below_one(uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _stochastic(matrix: Any, classes: int) -> npt.NDArray[np.float64]:
-    table = np.asarray(matrix, np.float64)
+    try:
+        table = np.asarray(matrix, np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"matrix must be {classes} rows of {classes} probabilities, got {matrix!r}") from None
     if table.shape != (classes, classes):
         raise BadInput(f"matrix must have shape {(classes, classes)} for {classes} classes, got {table.shape}")
     if not np.isfinite(table).all() or table.min() < 0:
