@@ -119,7 +119,10 @@ def subjects(
     for start in range(0, len(found), TOGETHER):
         some = found[start : start + TOGETHER]
         again = [at for at, (run, number) in enumerate(some) if not _kept(run, number)]
-        models = learner.fit_all([_job(*some[at], dataset) for at in again]) if again else []
+        models = []
+        if again:
+            with some[again[0]][0].journal.threads():  # the models that the run had, not some like them
+                models = learner.fit_all([_job(*some[at], dataset) for at in again])
         trained = dict(zip(again, models, strict=True))
         for at, (run, number) in enumerate(some):
             subject = _subject(run, number, trained.get(at), experiment, dataset, learner)
