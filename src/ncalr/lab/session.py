@@ -51,7 +51,7 @@ def carry_out(
         if engine not in ENGINES:
             raise unknown("engine", engine, ENGINES)
         claim(Path(out), experiment.as_dict())
-        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device)
+        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device, threads())
         seeds = sorted({seed for _, seed in pairs(experiment)})
         with closing(open_engine(engine, workers, address, gpus=device != "cpu")) as workers_:
             for _ in workers_.map(task, seeds):
@@ -66,10 +66,22 @@ def carry_out(
     return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
 
 
-def _one_seed(experiment: Experiment, out: str, root: str | None, device: Any, seed: int, _hint: Any) -> int:
-    """All strategies of one seed: they share the first training."""
+def threads() -> int:
+    """How many threads torch has here: those of a run, wherever it is conducted."""
+    import torch
+
+    return int(torch.get_num_threads())
+
+
+def _one_seed(
+    experiment: Experiment, out: str, root: str | None, device: Any, count: int, seed: int, _hint: Any
+) -> int:
+    """All strategies of one seed: they share the first training. With the threads of whoever asked for it."""
+    import torch
+
     from ncalr.learn import TorchLearner
 
+    torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     board = Board(experiment, wanted=False, lines=True)

@@ -141,16 +141,24 @@ def claim(folder: Path, experiment: dict[str, Any]) -> None:
     """Write what the folder is for; one that is for something else is left alone, unless nothing was written there."""
     folder.mkdir(parents=True, exist_ok=True)
     path, plain = folder / "experiment.json", json.loads(json.dumps(experiment))
-    if not path.exists() or not any(journal.stat().st_size for journal in folder.rglob("journal.jsonl")):
+    if not path.exists():
         write_whole(path, json.dumps(plain, indent=1))
         return
-    other = read_claim(path)
+    began = any(journal.stat().st_size for journal in folder.rglob("journal.jsonl"))
+    try:
+        other = read_claim(path)
+    except BadInput:
+        if began:
+            raise
+        other = {}
     differing = sorted(key for key in {*other, *plain} if other.get(key) != plain.get(key))
-    if differing:
+    if differing and began:
         raise BadInput(
             f"{folder} holds another experiment (different: {', '.join(differing)}); choose another folder, or resume "
             "that one"
         )
+    if differing:
+        write_whole(path, json.dumps(plain, indent=1))
 
 
 def environment() -> dict[str, Any]:
