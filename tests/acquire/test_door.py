@@ -374,9 +374,9 @@ def test_bad_exclusions(given, no_work):
         query("random", 3, exclude=[1, 99, 100], **given)
     with refused(r"exclude must be a list of ids, got shape \(\)"):
         query("random", 3, exclude=3, **given)
-    with refused("exclude holds <U1 and the pool's ids are int64: give the same kind of ids"):
+    with refused("exclude holds <U1 and the pool's ids are whole numbers: give the same kind of ids"):
         query("random", 3, exclude=["a"], **given)
-    with refused("exclude holds int64 and the pool's ids are <U2"):
+    with refused("exclude holds int64 and the pool's ids are texts"):
         query("random", 3, exclude=[1], ids=[str(i) for i in range(N)], **given)
 
 
@@ -644,3 +644,24 @@ def test_the_least_wanted_come_lowest_first_with_their_parts():
     assert query("ff", 3, flips=flips).least is None
     assert len(query("ff", 3, flips=flips[:5], least=9).least) == 5
     assert query("coreset", 3, features=rng.normal(size=(9, 2)), least=4).least is None
+
+
+def test_a_mask_is_not_taken_for_ids():
+    given = {"probs": np.full((6, 2), 0.5)}
+    mask = np.arange(6) < 3
+    with refused("exclude holds ids, got a mask of the pool: pass ids"):
+        query("margin", 2, **given, exclude=mask)
+    with refused("exclude holds float64 and the pool's ids are whole numbers"):
+        query("margin", 2, **given, exclude=[1.0, 2.0])
+    wanted = query("margin", 3, **given, exclude=[0, 1, 2]).ids.tolist()
+    assert query("margin", 3, **given, exclude={0, 1, 2}).ids.tolist() == wanted
+    named = query("margin", 3, **given, ids=list("abcdef"), exclude=np.array(["a", "b", "c"], object))
+    assert set(named.ids.tolist()) == {"d", "e", "f"}
+
+
+def test_a_misspelt_array_is_recognised():
+    for name, meant in (("prob", "probs"), ("logit", "logits"), ("feature", "features")):
+        with pytest.raises(UnknownName, match=f"Did you mean '{meant}'"):
+            query("margin", 3, **{name: np.zeros((4, 2))})
+    with pytest.raises(UnknownName, match=r"called 'quantity'\. Known: select\."):
+        query("margin", 3, probs=np.full((4, 2), 0.5), quantity=1)

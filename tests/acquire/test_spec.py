@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from ncalr.acquire.spec import Spec, parse, split
 from ncalr.errors import BadInput
 
-WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(lambda word: not keyword.iskeyword(word))
+WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(
+    lambda word: not keyword.iskeyword(word) and word not in ("true", "false", "none")
+)
 PLAIN_VALUES = st.one_of(
     WORDS,
     st.integers(-(10**9), 10**9),
@@ -33,7 +35,7 @@ def test_what_is_written_reads_back(spec):
     assert parse(str(spec)) == spec
 
 
-@pytest.mark.parametrize("value", ["two words", "1", "True", "None", "a-b", "", "x, y=1", "if", "it's"])
+@pytest.mark.parametrize("value", ["two words", "1", "True", "None", "true", "none", "a-b", "", "x, y=1", "if", "it's"])
 def test_texts_that_are_no_words_read_back(value):
     spec = Spec("ncal", {"option": value})
     assert parse(str(spec)) == spec
@@ -51,6 +53,7 @@ READ = {
     "ncal(fusion=rank)": Spec("ncal", {"fusion": "rank"}),
     "ncal(fusion='rank')": Spec("ncal", {"fusion": "rank"}),
     "ncal(sign=-1, center=True)": Spec("ncal", {"sign": -1, "center": True}),
+    "a(b=true, c=false, d=none, e=[true, x])": Spec("a", {"b": True, "c": False, "d": None, "e": [True, "x"]}),
     "ncal( sign = +1 )": Spec("ncal", {"sign": 1}),
     "a(b=1.5e-3, c=None, d=[1, 2], e='x y')": Spec("a", {"b": 1.5e-3, "c": None, "d": [1, 2], "e": "x y"}),
     "ncal(select=filtered(multiple=3, then=k_center(space=gradients)))": Spec(

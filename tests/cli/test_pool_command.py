@@ -112,3 +112,37 @@ def test_query_of_a_pool(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "picks.npy"), ncalr.query("ncal", 9, **arrays).ids)
     done = CliRunner().invoke(app, [*ask, "--features", str(tmp_path / "features.npy")])
     assert "leave out features" in str(done.exception)
+
+
+def test_tables_with_texts_say_what_to_do(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = [f"n{at}" for at in range(30)]
+    rows = pa.array(list(FEATURES), pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": names, "embedding": rows, "caption": names}), tmp_path / "t.parquet")
+    words = ["create", tmp_path / "p", tmp_path / "t.parquet", "--rename", "embedding=features"]
+    for more in ([], ["--ids", "id"]):
+        refused = pool(*words, *more)
+        assert "leave the column out (--columns" in str(refused.exception)
+        assert "--ids" in str(refused.exception)
+        assert not (tmp_path / "p").exists()
+    done = pool(*words, "--ids", "id", "--columns", "embedding")
+    assert done.exit_code == 0, done.exception
+    made = ShardedPool(tmp_path / "p")
+    assert made.ids.tolist() == names
+    assert set(made.columns) == {"features", "ids"}
+
+
+def test_what_is_for_tables_is_not_ignored(tmp_path):
+    np.save(tmp_path / "f.npy", FEATURES)
+    for more in (["--rename", "a=b"], ["--columns", "a"]):
+        refused = pool("create", tmp_path / "p", f"features={tmp_path / 'f.npy'}", *more)
+        assert "--rename and --columns are for tables" in str(refused.exception)
+
+
+def test_a_misspelt_column_is_noticed(tmp_path):
+    np.save(tmp_path / "f.npy", FEATURES)
+    done = pool("create", tmp_path / "p", f"featurs={tmp_path / 'f.npy'}")
+    assert "reads a column 'featurs'. Did you mean 'features'?" in done.stderr
+    asked = CliRunner().invoke(app, ["query", "-k", "3", "--strategy", "coreset", "--pool", str(tmp_path / "p")])
+    assert "it has the columns featurs" in str(asked.exception)
+    assert "featurs may be meant as features" in str(asked.exception)

@@ -64,3 +64,10 @@ def test_positions_of_ids():
     ):
         with pytest.raises(BadInput, match=words):
             positions_of(pool, ids)
+
+
+def test_what_is_not_finite_is_located():
+    items = np.zeros((70_000, 3), np.float32)
+    items[66_000, 2] = np.nan
+    with pytest.raises(NotFinite, match=r"the first in row 66000 \(id 'n66000'\), dimension 2"):
+        ArrayPool(items, ids=[f"n{i}" for i in range(70_000)])

@@ -129,3 +129,20 @@ def test_without_pyarrow(tmp_path, monkeypatch):
 def test_evidence_by_item():
     turned = by_item({"checkpoint_predictions": np.zeros((3, 8)), "sampled_probs": np.zeros((2, 8, 4)), "x": SAMPLES})
     assert [array.shape for array in turned.values()] == [(8, 3), (8, 2, 4), SAMPLES.shape]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "npz"])
+def test_some_columns_alone(table, tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    if suffix == "npz":
+        np.savez(path, embedding=FEATURES, flips=np.arange(20_000) % 7, name=NAMES)
+    elif suffix == "parquet":
+        pq.write_table(table.append_column("caption", pa.array(NAMES)), path)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    blocks = list(read_columns(path, ids="name", rename={"embedding": "features"}, columns=["embedding"]))
+    assert set(blocks[0]) == {"features", "ids"}
+    assert np.array_equal(np.concatenate([block["features"] for block in blocks]), FEATURES)
+    with pytest.raises(BadInput, match="has no column other; it has "):
+        list(read_columns(path, columns=["other"]))

@@ -364,3 +364,24 @@ def test_the_system_is_told_what_comes_next(tmp_path, monkeypatch):
     first = column.offset(0)
     expected = [(place, size) for place, size, kind in told if kind == os.POSIX_FADV_WILLNEED]
     assert expected == [(first + 4 * 8, 4 * 8), (first + 8 * 8, 2 * 8)]
+
+
+def test_what_cannot_be_stored_is_located_and_the_advice_fits(tmp_path):
+    items = np.zeros((50, 3))
+    items[31, 1] = np.nan
+    with pytest.raises(NotFinite, match="1 in these 50 rows, the first in row 31; mend or leave out those items"):
+        write_shards(tmp_path / "a", {"features": items})
+    items[31, 1] = 1e6
+    with pytest.raises(NotFinite, match=r"the first in row 31 \(1e\+06, beyond float16\); choose a wider dtype"):
+        write_shards(tmp_path / "a", {"features": items}, dtypes={"features": "float16"})
+    assert not (tmp_path / "a").exists()
+    blocks = iter([{"features": np.zeros((4, 3))}, {"features": np.full((4, 3), np.inf)}])
+    with pytest.raises(NotFinite, match="the first in row 0 of block 1"):
+        write_shards(tmp_path / "a", blocks)
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(BadInput):
+        write_shards(tmp_path, {"features": np.array(["a", "b"])})
+    assert (tmp_path / "mine.txt").exists()

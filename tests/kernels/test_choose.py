@@ -43,7 +43,7 @@ def test_a_device_that_is_said_comes_before_the_arrays() -> None:
 
 @pytest.mark.parametrize("device", ["cuda:99", "nonsense"])
 def test_a_device_that_is_not_there(device: str) -> None:
-    with pytest.raises(BadInput, match=rf"device '{device}' cannot be used here \(.+\); pass device='cpu' or none"):
+    with pytest.raises(BadInput, match=rf"device '{device}' cannot be used here \(.+\); choose cpu, or name no device"):
         choose(device)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import njit
-from numba.core.dispatcher import Dispatcher
 
 from ncalr.kernels import CmapTable, compiled
 from ncalr.kernels.host import KINDS, Host
@@ -88,7 +87,7 @@ RUNS = {
 def as_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every compiled function of the module, helpers too, replaced by the body it was compiled from."""
     for name, thing in list(vars(compiled).items()):
-        if isinstance(thing, Dispatcher):
+        if hasattr(thing, "py_func"):
             monkeypatch.setattr(compiled, name, thing.py_func)
 
 
@@ -97,7 +96,7 @@ def test_plain_body_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
     """To single precision: the plain `widen` narrows float64, and plain sums are in another order."""
     expected = RUNS[name]()
     as_plain_python(monkeypatch)
-    assert not isinstance(compiled.cmap, Dispatcher)
+    assert not hasattr(compiled.cmap, "py_func")
     with np.errstate(over="ignore"):  # the race multiplies words modulo 2**64
         found = RUNS[name]()
     assert found.dtype == expected.dtype
@@ -226,3 +225,18 @@ def test_mix_is_splitmix64() -> None:
 
 def test_threads() -> None:
     assert compiled.threads() >= 1
+
+
+def test_torch_keeps_its_threads() -> None:
+    """They share one OpenMP, and a training must add up as before whatever was computed in between."""
+    torch, numba = pytest.importorskip("torch"), pytest.importorskip("numba")
+    before, compiled_ones = torch.get_num_threads(), numba.get_num_threads()
+    try:
+        numba.set_num_threads(min(2, numba.config.NUMBA_NUM_THREADS))
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            HOST.uncertainty(rows(np.float32), "margin", logits=True)
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
+        numba.set_num_threads(compiled_ones)

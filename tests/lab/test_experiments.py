@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import SGDClassifier
 
 from ncalr.data import ArrayPool
+from ncalr.data.dataset import load
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import command, control_estimates, curves_of, result_rows, write_report
 from ncalr.lab.runner import Part, conduct, conduct_together, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
-from ncalr.learn import SklearnLearner
+from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
 from ncalr.oracles import Noisy, Truth
@@ -93,6 +95,30 @@ def test_told_that_it_is_enough_it_leaves_between_batches_and_goes_on_later(whol
     assert 0 < done < 18
     conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda: False)
     assert journals(tmp_path) == journals(whole[0])
+
+
+def test_resumed_where_torch_has_other_threads_it_ends_with_the_same_bytes(tmp_path):
+    """Sums on a CPU come out otherwise with another number of threads: a run keeps the one it began with."""
+    experiment = Experiment(
+        strategies=("margin", "random"), seeds=1, start=20, step=20, end=60, recipe="digits(epochs=2,checkpoints=2)"
+    )
+    dataset, before = load("digits"), torch.get_num_threads()
+
+    def started(out, threads, rounds):
+        torch.set_num_threads(threads)
+        learner, asked = TorchLearner(experiment.network, experiment.recipe, device="cpu", progress=False), []
+        settings = settings_of(experiment, dataset)
+        conduct(experiment, learner, settings, 10, out, enough=lambda: asked.append(1) or len(asked) > rounds)
+        assert torch.get_num_threads() == threads
+
+    try:
+        started(tmp_path / "whole", 1, 9)
+        started(tmp_path / "stopped", 1, 2)
+        started(tmp_path / "stopped", 2, 9)
+    finally:
+        torch.set_num_threads(before)
+    assert json.dumps(journals(tmp_path / "stopped")) == json.dumps(journals(tmp_path / "whole"))
+    assert all(run.accuracies[-1][0] == 60 for run in read_runs(tmp_path / "stopped"))
 
 
 def test_a_finished_experiment_trains_nothing(whole):

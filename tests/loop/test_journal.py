@@ -66,7 +66,9 @@ def test_not_a_number_does_not_get_in(tmp_path):
 
 
 def test_another_experiment_is_left_alone(tmp_path):
-    Journal(tmp_path).begin({"strategy": "ncal", "seed": 1})
+    Journal(tmp_path).begin({"strategy": "ncal", "seed": 3})
+    Journal(tmp_path).begin({"strategy": "ncal", "seed": 1})  # nothing was written yet
+    Journal(tmp_path).append({"round": 0})
     Journal(tmp_path).begin({"strategy": "ncal", "seed": 1})
     with pytest.raises(BadInput, match="different: seed"):
         Journal(tmp_path).begin({"strategy": "ncal", "seed": 2})

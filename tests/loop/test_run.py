@@ -155,7 +155,13 @@ def test_stopping_rules(tmp_path):
 
 
 def test_plans_that_cannot_be():
-    for changes in ({"budgets": ()}, {"budgets": (10, 10)}, {"budgets": (1, 2)}, {"control": 1.0}):
+    for changes in (
+        {"budgets": ()},
+        {"budgets": (10, 10)},
+        {"budgets": (1, 2)},
+        {"budgets": (40.5, 60)},
+        {"control": 1.0},
+    ):
         with pytest.raises(BadInput):
             plan(**changes)
     assert Plan("ncal", (10, 20)).as_dict()["budgets"] == [10, 20]

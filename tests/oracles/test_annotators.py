@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, UnknownName
 from ncalr.oracles import LATER, REFUSED, Annotators, Noisy, Refusing, Slow, Truth, oracle_of
 from ncalr.testing.oracles import ORACLE_CHECKS, OracleCase
@@ -143,3 +144,27 @@ def test_other_texts_are_noise_and_none_is_the_truth():
 def test_texts_that_name_no_oracle(file, text, error, words):
     with pytest.raises(error, match=words):
         oracle_of(text, TRUTH, root=file)
+
+
+def test_a_confusion_as_text_and_from_a_file(tmp_path):
+    truth = Truth(np.arange(500), np.arange(500) % 3, 3)
+    matrix = np.eye(3)[[1, 2, 0]]
+    wanted = Noisy(truth, "confusion", 4, matrix=matrix).labels
+    np.save(tmp_path / "m.npy", matrix)
+    for text in ("confusion(matrix=[[0, 1, 0], [0, 0, 1], [1, 0, 0]])", "confusion(file='m.npy')"):
+        assert np.array_equal(oracle_of(text, truth, 4, tmp_path).labels, wanted)
+    with pytest.raises(BadInput, match=r"write confusion\(matrix=.*confusion\(file='matrix.npy'\)"):
+        oracle_of("confusion", truth)
+    with pytest.raises(BadInput, match=r"no matrix in .*none\.npy: expected a \.npy file"):
+        oracle_of("confusion(file='none.npy')", truth, 0, tmp_path)
+    with pytest.raises(BadInput, match="matrix must be 3 rows of 3 probabilities, got 'word'"):
+        oracle_of("confusion(matrix=word)", truth)
+    with pytest.raises(UnknownName, match="'labels'"):
+        oracle_of("confusion(file='m.npy', labels=x)", truth, 0, tmp_path)
+
+
+def test_noise_by_the_items_takes_them_from_the_pool():
+    items = np.random.default_rng(0).normal(size=(300, 4))
+    truth = Truth(np.arange(300), np.arange(300) % 3, 3)
+    found = oracle_of("instance(rate=0.3)", truth, 1, pool=ArrayPool(items)).labels
+    assert 0.15 < (found != truth.labels).mean() < 0.45

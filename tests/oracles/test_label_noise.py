@@ -358,7 +358,7 @@ def test_noise_shares_no_draws_with_a_strategy_under_the_same_seed():
 @pytest.mark.parametrize("rate", ["-0.1", "1.01", "1e999", "true", "'0.2'", "lots", "[0.1]"])
 @pytest.mark.parametrize("name", ["symmetric", "pairs", "asymmetric_cifar10", "instance"])
 def test_rates_that_are_none(name, rate):
-    with pytest.raises(BadInput, match="rate must be a number from 0 to 1"):
+    with pytest.raises(BadInput, match=r"rate must be a (finite number|number from 0 to 1)"):
         noisy_labels(np.arange(10), 10, f"{name}(rate={rate})", 0, vectors(10))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from ncalr.acquire.registry import Plan
 from ncalr.errors import BadInput, MissingEvidence, NotFinite
 from ncalr.geometry import ClassStatistics
 from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import Backend, is_torch
+from ncalr.kernels import OFF, Backend, is_torch
 
 SHAPES = {
     "features": ("n", "d"),
@@ -40,6 +41,7 @@ LETTERS = {
 }
 FLOATS = {"float16", "float32", "float64", "bfloat16"}
 UNSIGNED_TENSORS = {"torch.uint16", "torch.uint32", "torch.uint64"}
+PROBABILITIES = {"probs", "labelled_probs", "sampled_probs"}
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
@@ -61,8 +63,11 @@ class Positions:
         return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
 
 
-def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together."""
+def as_arrays(given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
+    """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together.
+
+    `others` are names that mean nothing here: one of them may be a name misspelt.
+    """
     arrays: dict[str, Any] = {}
     sizes: dict[str, tuple[int, str]] = {}
     for name, value in given.items():
@@ -83,8 +88,18 @@ def as_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
     if not any(name in POOL_AXIS for name in arrays):
-        raise BadInput("nothing about the pool was given; pass features=, logits=, probs= or another pool array")
+        raise BadInput(f"nothing about the pool was given{_misspelt(others)}")
     return arrays
+
+
+def _misspelt(others: Iterable[str]) -> str:
+    wrong = sorted(others)
+    if not wrong:
+        return "; pass features=, logits=, probs= or another pool array"
+    near = {name: difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.6) for name in wrong}
+    hints = [f"{name} may be meant as {found[0]}" for name, found in near.items() if found]
+    hint = f"; {', '.join(hints)}" if hints else ""
+    return f": it has the columns {', '.join(wrong)}, and what is read is {', '.join(POOL_AXIS)}{hint}"
 
 
 def pool_size(arrays: Mapping[str, Any]) -> int:
@@ -114,8 +129,8 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
     top = 0
     for name in ("labels", "predictions", "checkpoint_predictions"):
         if name in arrays and arrays[name].shape[-1]:
-            row = arrays[name][-1] if name == "checkpoint_predictions" else arrays[name]
-            low, high = int(row.min()), int(row.max())
+            rows = arrays[name] if name == "checkpoint_predictions" else [arrays[name]]
+            low, high = min(int(row.min()) for row in rows), max(int(row.max()) for row in rows)
             limit = found or high + 1
             if low < 0 or high >= limit:
                 source = f"{where} has {found} classes" if found else "classes count from 0"
@@ -146,18 +161,34 @@ def open_positions(ids: Any, exclude: Any) -> Any:
     """Positions of the items that may be picked: a slice where that is all."""
     if exclude is None:
         return slice(None)
-    exclude = to_numpy(exclude)
-    if exclude.ndim != 1:
-        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
-    if not len(exclude):
+    exclude = excluded_ids(exclude, len(ids), ids.dtype.kind == "U")
+    if exclude is None:
         return slice(None)
-    if (exclude.dtype.kind == "U") != (ids.dtype.kind == "U"):
-        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {ids.dtype}: give the same kind of ids")
     ids = ids[:]
     strangers = exclude[~np.isin(exclude, ids)]
     if len(strangers):
         raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
     return np.flatnonzero(~np.isin(ids, exclude))
+
+
+def excluded_ids(exclude: Any, n: int, texts: bool) -> Any:
+    """Ids to leave out as an array of the kind that the pool's are; None where there are none."""
+    exclude = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
+    if exclude.dtype == object and all(isinstance(name, str) for name in exclude.ravel()):
+        exclude = exclude.astype(str)
+    if exclude.ndim != 1:
+        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
+    if not len(exclude):
+        return None
+    if exclude.dtype == bool:
+        mask = "a mask of the pool" if len(exclude) == n else f"{len(exclude)} truth values"
+        raise BadInput(
+            f"exclude holds ids, got {mask}: pass ids[mask], or np.flatnonzero(mask) where ids are positions"
+        )
+    if exclude.dtype.kind not in ("U" if texts else "iu"):
+        kinds = "texts" if texts else "whole numbers"
+        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {kinds}: give the same kind of ids")
+    return exclude
 
 
 def check_k(k: Any, n: int, excluded: int) -> int:
@@ -168,6 +199,12 @@ def check_k(k: Any, n: int, excluded: int) -> int:
         less = f" ({excluded} are excluded)" if excluded else ""
         raise BadInput(f"k must lie in 1..{n}, the items that can be picked{less}; got {k}")
     return int(k)
+
+
+def check_least(least: Any) -> None:
+    """How many of the least wanted items are asked for: none or more."""
+    if isinstance(least, bool) or not isinstance(least, int | np.integer) or least < 0:
+        raise BadInput(f"least must be a whole number from 0 on, got {least!r}")
 
 
 def check_needs(plan: Plan, arrays: Mapping[str, Any]) -> None:
@@ -198,19 +235,21 @@ def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
 
 
 def check_values(name: str, array: Any) -> None:
-    """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits."""
+    """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits.
+
+    The rest of the rows are looked at where they are read: by the strategy's own pass, or by `check_finite`.
+    """
     if name == "flips" and int(array.min()) < 0:
         raise BadInput(f"flips count changes and cannot be negative, got {int(array.min())}")
-    if name in ("probs", "labelled_probs", "sampled_probs") and 0 not in array.shape:
+    if name in PROBABILITIES and 0 not in array.shape:
         rows = array if array.ndim == 2 else array[0]
         sample = to_numpy(rows[:: max(1, len(rows) // 256)]).astype(np.float64)
-        sample = sample[np.isfinite(sample).all(axis=1)]  # the others are for check_finite to name
-        total = sample.sum(axis=1)
-        wrong = np.flatnonzero((sample.min(axis=1) < -1e-3) | (np.abs(total - 1) > 0.02))
+        wrong = no_shares(sample)
         if len(wrong):
+            row = sample[wrong[0]]
             raise BadInput(
                 f"rows of {name} must be probabilities, none negative and their sum 1; one has least "
-                f"{sample[wrong[0]].min():.3g} and sum {total[wrong[0]]:.3g}; if they are logits, pass them as logits"
+                f"{row.min():.3g} and sum {row.sum():.3g}; if they are logits, pass them as logits"
             )
 
 
@@ -222,38 +261,56 @@ def check_finite(plan: Plan, evidence: Evidence) -> None:
 
 
 def check_array(name: str, evidence: Evidence) -> None:
-    """Raise with the number of bad values and the place of the first, if there are any."""
+    """Raise with the number of bad values, or of rows that are no shares, and the place of the first."""
     if name in WHOLE_NUMBERS:
         return
     array = evidence.given[name]
     layers = range(len(array)) if POOL_AXIS.get(name) == 1 else [None]
     rows = evidence.rows if name in POOL_AXIS else slice(None)
-    bad, first = 0, None
+    bad, first, off, example = 0, "", 0, ""
     for layer in layers:
         part = array if layer is None else array[layer]
-        for positions, where in _bad_places(part, rows, evidence.backend):
+        for positions, block in _bad_blocks(name, part, rows, evidence.backend):
+            within = "" if layer is None else f"{layer}, "
+            where = np.argwhere(~np.isfinite(block))
             bad += len(where)
-            if first is None:
-                place = (int(positions[where[0][0]]), *map(int, where[0][1:]))
-                first = place if layer is None else (layer, *place)
-    if first is not None:
+            if len(where) and not first:
+                first = f"{name}[{within}{', '.join(map(str, [positions[where[0][0]], *where[0][1:]]))}]"
+            wrong = no_shares(block) if name in PROBABILITIES else []
+            off += len(wrong)
+            if len(wrong) and not example:
+                row = block[wrong[0]].astype(np.float64)
+                example = f"{name}[{within}{positions[wrong[0]]}] has least {row.min():.3g} and sum {row.sum():.3g}"
+    if bad:
         raise NotFinite(
-            f"{name} holds {bad} values that are NaN or infinite, the first at {name}[{', '.join(map(str, first))}]; "
+            f"{name} holds {bad} values that are NaN or infinite, the first at {first}; "
             "check the model's outputs, or drop those items"
+        )
+    if off:
+        raise BadInput(
+            f"rows of {name} must be probabilities, none negative and their sum 1; {off} are not: {example}; if they "
+            "are logits, pass them as logits"
         )
 
 
-def _bad_places(array: Any, rows: Any, backend: Backend) -> Iterator[tuple[Any, Any]]:
-    """For each block with values that are not finite: its positions in the array, and where in the block they are."""
+def no_shares(rows: Any) -> Any:
+    """Which rows are no probabilities; rows that are not finite are another matter."""
+    wide = rows.astype(np.float64)
+    off = np.maximum(np.abs(wide.sum(axis=1) - 1), np.abs(np.abs(wide).sum(axis=1) - 1))
+    return np.flatnonzero((off > OFF) & np.isfinite(wide).all(axis=1))
+
+
+def _bad_blocks(name: str, array: Any, rows: Any, backend: Backend) -> Iterator[tuple[Any, Any]]:
+    """Each block with values that are not finite or rows that are no shares, and its positions in the array."""
     n = len(range(*rows.indices(len(array)))) if isinstance(rows, slice) else len(rows)
     step = max(1, (32 << 20) // max(int(array.nbytes) // max(len(array), 1), 1))
     for start in range(0, n, step):
         stop = min(start + step, n)
         part = slice(start, stop) if isinstance(rows, slice) else rows[start:stop]
         block = backend.block(array, part)
-        if not backend.is_finite(block):
-            positions = np.arange(start, stop) if isinstance(rows, slice) else part
-            yield positions, np.argwhere(~np.isfinite(backend.numpy(block)))
+        said = backend.uncertainty(block, "least_confidence", False) if name in PROBABILITIES else block
+        if not backend.is_finite(said):
+            yield np.arange(start, stop) if isinstance(rows, slice) else part, backend.numpy(block)
 
 
 def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -86,6 +86,7 @@ def query(
     rows = door.open_positions(names, exclude)
     open_ids = names if isinstance(rows, slice) else names[rows]
     k = door.check_k(k, len(open_ids), n - len(open_ids))
+    door.check_least(least)
     door.check_needs(plan, arrays)
     door.check_labelled(arrays, plan.needs)
     backend = choose(device, arrays.values())

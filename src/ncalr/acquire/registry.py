@@ -23,6 +23,8 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
 
+from ncalr.acquire.evidence import POOL_AXIS, SOURCES
+from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
 
@@ -191,14 +193,20 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         if name not in select.selector.options:
             shared = ["select", "means"] if "statistics" in made.needs else ["select"]
             known_options = [*made.options, *select.selector.options, *shared]
-            raise unknown(f"option of strategy {made.name!r} called", name, known_options)
-    return Plan(whole, made, mine, Bound(select.selector, {**select.options, **rest}), means)
+            arrays = {*POOL_AXIS, *(part for ways in SOURCES.values() for way in ways for part in way)}
+            raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=sorted(arrays))
+    for function in (made.score, made.fuse):
+        own = options_of(function)
+        check_options(f"strategy {made.name!r}", function, {n: v for n, v in mine.items() if n in own}, own)
+    return Plan(whole, made, mine, _bound(select.selector, {**select.options, **rest}), means)
 
 
 def bind(spec: str | Spec | Bound) -> Bound:
     """A selector with its options, from its name or spec."""
     if isinstance(spec, Bound):
         return spec
+    if not isinstance(spec, str | Spec):
+        raise BadInput(f"a selector is given by its name or a spec such as 'filtered(multiple=3)', got {spec!r}")
     parsed = parse(spec) if isinstance(spec, str) else spec
     known = selectors()
     if parsed.name not in known:
@@ -207,7 +215,15 @@ def bind(spec: str | Spec | Bound) -> Bound:
     for name in parsed.options:
         if name not in chosen.options:
             raise unknown(f"option of selector {chosen.name!r} called", name, chosen.options)
-    return Bound(chosen, dict(parsed.options))
+    return _bound(chosen, dict(parsed.options))
+
+
+def _bound(chosen: Selector, options: dict[str, Any]) -> Bound:
+    """A selector with options of the right kinds; what it needs may hang on them."""
+    check_options(f"selector {chosen.name!r}", chosen.run, options, chosen.options)
+    bound = Bound(chosen, options)
+    bound.needs, bound.wants  # noqa: B018 (a wrong one is found here)
+    return bound
 
 
 @cache

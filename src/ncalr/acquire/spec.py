@@ -1,7 +1,7 @@
 """Strategies written as text: `ncal`, `ncal(fusion=rank)`, `ncal(select=filtered(multiple=3))`.
 
-The text is a Python call with keyword arguments only; a bare word as a value, or in a list of them, is a string. It is
-parsed, never run.
+The text is a Python call with keyword arguments only; a bare word as a value, or in a list of them, is a string, but
+for true, false and none, which are what they say. It is parsed, never run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ncalr.errors import BadInput
+
+WORDS = {"true": True, "false": False, "none": None}
+"""Bare words that are no strings."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,14 @@ def _text(value: Any) -> str:
         return "1e999" if value > 0 else "-1e999"
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
-    if isinstance(value, str) and (not value.isidentifier() or keyword.iskeyword(value)):
+    if isinstance(value, str) and (not value.isidentifier() or keyword.iskeyword(value) or value in WORDS):
         return repr(value)
     return str(value)
 
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
-        return node.id
+        return WORDS.get(node.id, node.id)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
         if any(option.arg is None for option in node.keywords):
             raise ValueError("** is not an option")

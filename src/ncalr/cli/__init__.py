@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+
+ADVICE = {
+    errno.ENOSPC: "free some space or choose another place",
+    errno.EDQUOT: "free some space or choose another place",
+    errno.ENOENT: "make the folder first, or look at how the name is written",
+    errno.ENOTDIR: "a file is in the way; choose another place",
+    errno.EEXIST: "a file is in the way; choose another place",
+    errno.EISDIR: "it is a folder; give a file another name",
+    errno.EACCES: "choose another place, or change its permissions",
+    errno.EPERM: "choose another place, or change its permissions",
+    errno.EROFS: "choose another place",
+}
+"""What to do about a file that cannot be used."""
 
 
 def main() -> None:
-    """Run `ncalr`; an error meant for the user is one line, not a traceback."""
+    """Run `ncalr`; an error meant for the user is one line, not a traceback, and so is a file that cannot be used."""
     from ncalr.cli.app import app
     from ncalr.errors import NcalrError
 
@@ -14,4 +28,10 @@ def main() -> None:
         app()
     except NcalrError as error:
         print(f"ncalr: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except OSError as error:
+        if error.errno not in ADVICE:
+            raise
+        what = (error.strerror or str(error)).lower()
+        print(f"ncalr: {f'{error.filename}: ' if error.filename else ''}{what}; {ADVICE[error.errno]}", file=sys.stderr)
         raise SystemExit(2) from None

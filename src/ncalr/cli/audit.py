@@ -14,7 +14,7 @@ def run(
         str, typer.Option(help="Whose labels, where the experiment has several; the first if none.")
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Of which seed; the first if none.")] = None,
-    top: Annotated[int, typer.Option(help="How many labels to print.")] = 20,
+    top: Annotated[int, typer.Option(min=0, help="How many labels to print.")] = 20,
     folds: Annotated[int, typer.Option(help="Networks to train, each judging the labels it was not shown.")] = 3,
     recipe: Annotated[str, typer.Option(help="How to train them; the run's own recipe, with loss=elr, if none.")] = "",
     out: Annotated[Path | None, typer.Option(help="A CSV file for the whole list.")] = None,
@@ -25,17 +25,21 @@ def run(
     """Find labels that look wrong: a ranked list with suggestions and reasons, and the share that is wrong."""
     import json
 
+    from ncalr.cli.query import check_out
     from ncalr.evaluate.audit_run import audit_run, write_csv
 
-    report = audit_run(folder, strategy=strategy, seed=seed, folds=folds, recipe=recipe, root=root, device=device)
     if out is not None:
-        write_csv(out, report.rows)
+        check_out(out, ".csv")
+    report = audit_run(folder, strategy=strategy, seed=seed, folds=folds, recipe=recipe, root=root, device=device)
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
+        if out is not None:
+            write_csv(out, report.rows)
         return
     for line in report.words:
         print(line)
     for row in report.rows[:top]:
         print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {row['suggested']!s:<14} {row['reason']}")
     if out is not None:
+        write_csv(out, report.rows)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")

@@ -16,7 +16,11 @@ Sources = Annotated[
     typer.Argument(help="NAME=FILE.npy for each column; or tables: .parquet, .arrow, .feather, .npz, .safetensors."),
 ]
 Ids = Annotated[
-    str | None, typer.Option(help="The column of the tables that names the items; or a file of ids: .npy or .txt.")
+    str | None,
+    typer.Option(help="For tables: their column that names the items. For NAME=FILE.npy: a file of ids, .npy or .txt."),
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns of the tables to take, by commas, as the tables name them; all if none.")
 ]
 Rename = Annotated[list[str] | None, typer.Option(help="OLD=NEW: a column of the tables under another name.")]
 Images = Annotated[Path | None, typer.Option(help="A folder of images, made vectors by --network.")]
@@ -32,6 +36,7 @@ def create(
     sources: Sources = None,
     ids: Ids = None,
     rename: Rename = None,
+    columns: Columns = None,
     dtype: Annotated[
         list[str] | None, typer.Option(help="NAME=float16, bfloat16 or float32: how to store a column.")
     ] = None,
@@ -47,10 +52,11 @@ def create(
     """
     from ncalr.data.shards import write_shards
 
-    blocks, stored = _blocks(sources or [], ids, _pairs(rename), images, network, size, device)
+    blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, device)
     stored |= _pairs(dtype)
     write_shards(folder, blocks, shard_items=shard_items, dtypes=stored)
     info(folder)
+    _note_strangers(folder)
 
 
 @app.command()
@@ -59,6 +65,7 @@ def append(
     sources: Sources = None,
     ids: Ids = None,
     rename: Rename = None,
+    columns: Columns = None,
     images: Images = None,
     network: Network = "",
     size: Size = 224,
@@ -68,7 +75,7 @@ def append(
     """Add items to a pool. If anything fails (a full disk, too), the pool is as it was."""
     from ncalr.data.shards import append_shards
 
-    blocks, _ = _blocks(sources or [], ids, _pairs(rename), images, network, size, device)
+    blocks, _ = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, device)
     append_shards(folder, blocks, shard_items=shard_items)
     info(folder)
 
@@ -117,6 +124,7 @@ def _blocks(
     sources: list[str],
     ids: str | None,
     rename: dict[str, str],
+    columns: str | None,
     images: Path | None,
     network: str,
     size: int,
@@ -129,13 +137,29 @@ def _blocks(
         from ncalr.data.images import ImagePool
         from ncalr.learn.embed import embed
 
-        if sources or not network:
-            raise BadInput("--images needs --network, and no other sources")
+        if sources or not network or rename or columns or ids:
+            raise BadInput("--images needs --network, and no other sources, --ids, --rename or --columns")
         return embed(ImagePool(images, size=size), network, device=device), {}
     named = [source for source in sources if "=" in source]
     if not sources or (named and len(named) < len(sources)):
         raise BadInput("give columns as NAME=FILE.npy, or tables, or --images; tables and columns cannot be mixed")
-    return _arrays(named, ids) if named else _tables(sources, ids, rename)
+    if named and (rename or columns):
+        raise BadInput("--rename and --columns are for tables; write NAME=FILE.npy with the name that is wanted")
+    return _arrays(named, ids) if named else _tables(sources, ids, rename, columns)
+
+
+def _note_strangers(folder: Path) -> None:
+    """Columns that no query will read: a name may be misspelt."""
+    import difflib
+    import sys
+
+    from ncalr.acquire.evidence import POOL_AXIS
+    from ncalr.data.manifest import IDS, read_manifest
+
+    for name in read_manifest(folder).columns.keys() - {*POOL_AXIS, IDS, "items"}:
+        near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.6)
+        hint = f" Did you mean {near[0]!r}?" if near else f" Strategies read {', '.join(POOL_AXIS)}."
+        print(f"note: no strategy of ncalr's own reads a column {name!r}.{hint}", file=sys.stderr)
 
 
 def _arrays(named: list[str], ids: str | None) -> tuple[Any, dict[str, str]]:
@@ -148,12 +172,16 @@ def _arrays(named: list[str], ids: str | None) -> tuple[Any, dict[str, str]]:
     return columns, {}
 
 
-def _tables(sources: list[str], ids: str | None, rename: dict[str, str]) -> tuple[Any, dict[str, str]]:
+def _tables(
+    sources: list[str], ids: str | None, rename: dict[str, str], columns: str | None
+) -> tuple[Any, dict[str, str]]:
     from ncalr.data.exchange import read_columns, stored_dtypes
+
+    wanted = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
 
     def blocks() -> Iterator[Any]:
         for source in sources:
-            yield from read_columns(source, ids=ids, rename=rename)
+            yield from read_columns(source, ids=ids, rename=rename, columns=wanted)
 
     return blocks(), stored_dtypes(sources[0], rename)
 

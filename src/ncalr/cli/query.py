@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,7 +65,7 @@ def run(
     from ncalr.acquire.query import query
 
     if out is not None:
-        _check_out(out)
+        check_out(out, ".csv", ".json", ".npy")
     arrays = {
         "features": features,
         "logits": logits,
@@ -77,16 +82,54 @@ def run(
         "labelled_enhanced": labelled_enhanced,
     }
     given = {name: read_array(path) for name, path in arrays.items() if path is not None}
-    given |= {"exclude": read_ids(exclude), "classes": classes, "seed": seed, "device": device}
+    given |= {"classes": classes, "seed": seed, "device": device}
     if pool is not None:
-        picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
+        given["exclude"] = read_ids(exclude, texts=_has_text_ids(pool))
+        with _flags_named():
+            picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
     else:
-        picks = query(strategy, k, **given, ids=read_ids(ids))
+        _only_with_pool(engine, workers, address)
+        names = read_ids(ids)
+        given["exclude"] = read_ids(exclude, texts=names is not None and names.dtype.kind == "U")
+        with _flags_named():
+            picks = query(strategy, k, **given, ids=names)
     for note in picks.notes:
         print(f"note: {note}", file=sys.stderr)
     write(picks, out)
     if out is not None:
         print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
+
+
+@contextmanager
+def _flags_named() -> Iterator[None]:
+    """Errors about arrays, in the words of the command line: `--labelled-features` for `labelled_features=`."""
+    from ncalr.acquire.door import SHAPES
+    from ncalr.errors import BadInput
+
+    def flag(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}"
+
+    try:
+        yield
+    except BadInput as error:
+        error.args = (re.sub(rf"\b({'|'.join(SHAPES)})=(?![\w'(\[])", flag, str(error)), *error.args[1:])
+        raise
+
+
+def _only_with_pool(engine: str, workers: int | None, address: str | None) -> None:
+    from ncalr.errors import BadInput
+
+    flags = {"--engine": engine != "local", "--workers": workers is not None, "--address": address is not None}
+    given = [flag for flag, was_given in flags.items() if was_given]
+    if given:
+        raise BadInput(f"{', '.join(given)}: for --pool alone; arrays in files are worked on by all cores as it is")
+
+
+def _has_text_ids(pool: Path) -> bool:
+    from ncalr.data.manifest import IDS, read_manifest
+
+    columns = read_manifest(pool).columns
+    return IDS in columns and columns[IDS].dtype == "text"
 
 
 def _of_pool(
@@ -110,7 +153,8 @@ def _of_pool(
     own = sorted(given.keys() & POOL_AXIS.keys()) + (["ids"] if ids is not None else [])
     if own:
         raise BadInput(f"--pool has columns of its own: leave out {', '.join(own)}, or put them into the pool")
-    with Progress(console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(str(pool))
         return query_pool(
             strategy,
@@ -130,16 +174,28 @@ def read_array(path: Path) -> Any:
 
     from ncalr.errors import BadInput
 
+    if not path.exists():
+        raise BadInput(f"there is no file {path}")
+    if path.suffix in (".parquet", ".arrow", ".feather", ".npz", ".safetensors"):
+        raise BadInput(
+            f"{path} is no .npy file but may hold several columns: make a pool of it (ncalr pool create POOL {path}, "
+            "with --ids COLUMN where one names the items) and pass --pool POOL; or save the array as .npy"
+        )
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder, expected a .npy file; a pool on disk is passed with --pool")
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise BadInput(f"there is no file {path}") from None
+        return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, OSError, EOFError) as error:
-        raise BadInput(f"{path} is not a .npy file that can be read ({error})") from None
+        why = "objects, not numbers" if "objects" in str(error) else error
+        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array with numpy.save") from None
 
 
-def read_ids(path: Path | None) -> Any:
-    """Ids from .npy, or from text: whole numbers if all lines are, else texts."""
+def read_ids(path: Path | None, *, texts: bool = False) -> Any:
+    """Ids from .npy, or from text: whole numbers if all lines are, else texts.
+
+    A line is a whole number only where the number is written as the line is: 00090 and 1_090 are names. With `texts`,
+    numbers are taken for names too.
+    """
     import numpy as np
 
     from ncalr.errors import BadInput
@@ -153,26 +209,42 @@ def read_ids(path: Path | None) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read ids from {path} ({error})") from None
     words = [line.strip() for line in lines if line.strip()]
-    try:
+    if not texts and all(_is_number(word) for word in words):
         return np.array([int(word) for word in words], np.int64)
-    except ValueError:
-        return np.array(words)
+    return np.array(words)
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a whole number in the only way to write it, and fits 64 bits."""
+    digits = word.removeprefix("-")
+    return (
+        digits.isascii()
+        and digits.isdigit()
+        and len(digits) < 20
+        and str(int(word)) == word
+        and -(2**63) <= int(word) < 2**63
+    )
 
 
 def write(picks: Any, out: Path | None) -> None:
     """The picks in the form the file's name asks for."""
     import numpy as np
 
-    if out is not None and out.suffix == ".npy":
-        np.save(out, picks.ids)
-    elif out is not None and out.suffix == ".json":
-        rows = {"strategy": picks.strategy, "notes": list(picks.notes), "picks": picks.rows()}
-        out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    elif out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
-            _write_csv(picks, file)
-    else:
+    from ncalr.data.files import write_whole
+
+    if out is None:
         _write_csv(picks, sys.stdout)
+    elif out.suffix == ".npy":
+        array = io.BytesIO()
+        np.save(array, picks.ids)
+        write_whole(out, array.getvalue())
+    elif out.suffix == ".json":
+        rows = {"strategy": picks.strategy, "notes": list(picks.notes), "picks": picks.rows()}
+        write_whole(out, json.dumps(rows, indent=1) + "\n")
+    else:
+        text = io.StringIO()
+        _write_csv(picks, text)
+        write_whole(out, text.getvalue())
 
 
 def _write_csv(picks: Any, file: Any) -> None:
@@ -182,10 +254,16 @@ def _write_csv(picks: Any, file: Any) -> None:
     writer.writerows(rows)
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path, *suffixes: str) -> None:
+    """Raise where a file of these kinds cannot be written, before the work whose outcome it is for."""
     from ncalr.errors import BadInput
 
-    if out.suffix not in (".csv", ".json", ".npy"):
-        raise BadInput(f"--out must end in .csv, .json or .npy, got {out.name!r}")
+    if out.suffix not in suffixes:
+        forms = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
+        raise BadInput(f"--out must end in {forms}, got {out.name!r}")
     if not out.absolute().parent.is_dir():
-        raise BadInput(f"there is no folder {out.parent} to write {out.name} to")
+        raise BadInput(f"there is no folder {out.parent} to write {out.name} to; make it first")
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder, and --out is the file to write; give it another name")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise BadInput(f"the folder {out.absolute().parent} may not be written to; choose another place")

@@ -15,6 +15,7 @@ Address = Annotated[str | None, typer.Option("--address", help="For --engine ray
 
 
 def run(
+    ctx: typer.Context,
     dataset: Annotated[
         str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or the path of a folder.")
     ] = "digits",
@@ -34,7 +35,9 @@ def run(
     ] = "single",
     control: Annotated[float, typer.Option(help="Share of each batch drawn at random, to estimate accuracy.")] = 0.0,
     keep: Annotated[str, typer.Option(help="Models to keep for `ncalr evaluate`: last or all.")] = "",
-    config: Annotated[Path | None, typer.Option(help="A TOML file with the experiment instead of flags.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with the experiment; flags beside it come on top of it.")
+    ] = None,
     out: Out = Path("runs/latest"),
     root: Root = None,
     device: Device = None,
@@ -45,25 +48,36 @@ def run(
     from ncalr.acquire.spec import split
     from ncalr.lab.experiment import Experiment
 
+    others = split(against) if against else []
+    values: dict[str, Any] = {
+        "dataset": dataset,
+        "strategies": (strategy, *others),
+        "seeds": seeds,
+        "start": start,
+        "step": step,
+        "end": end,
+        "network": network,
+        "recipe": recipe,
+        "noise": noise,
+        "control": control,
+        "keep": keep,
+        "answers": answers,
+    }
     if config is not None:
         experiment = Experiment.from_toml(config)
-    else:
-        names = tuple(dict.fromkeys([strategy, *(split(against) if against else [])]))
-        experiment = Experiment(
-            dataset,
-            names,
-            seeds,
-            start,
-            step,
-            end,
-            network,
-            recipe,
-            noise,
-            control=control,
-            keep=keep,
-            answers=answers,
-        )
-    _carry_out(experiment, out, root, device, engine, address)
+        said = {name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"}
+        first, *rest = experiment.strategies
+        strategies = (strategy if "strategy" in said else first, *(others if "against" in said else rest))
+        on_top = {name: value for name, value in values.items() if name in said}
+        values = {**experiment.as_dict(), **on_top, "strategies": strategies}
+    _carry_out(
+        Experiment.from_dict({**values, "strategies": tuple(dict.fromkeys(values["strategies"]))}),
+        out,
+        root,
+        device,
+        engine,
+        address,
+    )
 
 
 def reproduce(
@@ -81,9 +95,11 @@ def reproduce(
     """Run one of the paper's protocols, with its budgets."""
     from ncalr.acquire.spec import split
     from ncalr.lab.protocols import STRATEGIES, protocol
+    from ncalr.learn.recipes import recipe as known_recipe
 
     found = protocol(name)
     experiment = found.experiment(tuple(split(strategies)) if strategies else STRATEGIES, seeds, recipe)
+    known_recipe(recipe)
     print(f"{name}: {found.about}; {experiment.network}, recipe {recipe}, {seeds} seeds")
     print("labels: " + ", ".join(f"{budget:,}" for budget in experiment.budgets))
     print("strategies: " + ", ".join(experiment.strategies))

@@ -28,27 +28,42 @@ def run(
 
 
 def _print_tables() -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
+    from rich.text import Text
 
     from ncalr.acquire import selectors, strategies
 
-    table = Table(box=box.SIMPLE_HEAD, title="Strategies", title_justify="left", pad_edge=False)
-    for column in ("name", "what it prefers", "needs (uses if given)", "cost", "source"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for s in strategies().values():
-        wants = f" ({', '.join(sorted(s.wants))})" if s.wants else ""
-        table.add_row(s.name, s.summary, ", ".join(sorted(s.needs)) + wants, s.cost, s.cites)
-    choices = Table(box=box.SIMPLE_HEAD, title="Selectors (select=…)", title_justify="left", pad_edge=False)
-    for column in ("name", "what it does", "options"):
-        choices.add_column(column, overflow="fold", no_wrap=column == "name")
-    for c in selectors().values():
-        choices.add_row(c.name, c.summary, ", ".join(f"{k}={v}" for k, v in c.options.items()))
     console = Console()
-    console.print(table)
-    console.print(choices)
-    console.print("Options go in brackets: ncal(fusion=rank), ncal(select=filtered(multiple=3)).", markup=False)
+
+    def entry(name: str, summary: str, facts: dict[str, str]) -> None:
+        console.print(Text.assemble((name, "bold"), f"  {summary}"), highlight=False)
+        said = "; ".join(f"{word} {fact}" for word, fact in facts.items() if fact)
+        if said:
+            console.print(Padding(Text(said, "dim"), (0, 0, 0, 4)), highlight=False)
+
+    console.print(Text("Strategies", "italic"))
+    for s in strategies().values():
+        wants = f" (uses {', '.join(sorted(s.wants))} if given)" if s.wants else ""
+        needs = (", ".join(sorted(s.needs)) or "nothing") + wants
+        select = "" if s.select == "top_k" else s.select
+        facts = {"needs": needs, "options": _written(s.options), "select": select, "cost:": s.cost, "source:": s.cites}
+        entry(s.name, s.summary, facts)
+    console.print(Text("\nSelectors (select=…)", "italic"))
+    for c in selectors().values():
+        entry(c.name, c.summary, {"options": _written(c.options)})
+    console.print(
+        "\nOptions go in brackets: ncal(fusion=rank), ncal(select=filtered(multiple=3)). An option that a strategy "
+        "does not have goes to its selector; those that use class means take means=mean, trimmed or median.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def _written(options: dict[str, Any]) -> str:
+    from ncalr.acquire.spec import Spec
+
+    return str(Spec("x", options))[2:-1]
 
 
 def _facts(strategy: Any) -> dict[str, Any]:

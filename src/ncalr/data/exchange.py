@@ -11,7 +11,7 @@ of equal lengths becomes a matrix. Parquet and Arrow need pyarrow (the extra `pa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,12 +45,17 @@ _SAFE = {
 
 
 def read_columns(
-    path: str | Path, *, ids: str | None = None, rename: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    ids: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The columns of a file, block after block, ready for `write_shards`.
 
-    `ids` is the column that names the items; `rename` maps names of the file to names of columns. A `.npy` file is one
-    array, called after the file. Arrays have one row an item.
+    `ids` is the column that names the items; `rename` maps names of the file to names of columns; with `columns`, these
+    and the ids alone are read, under the names they have in the file. A `.npy` file is one array, called after the
+    file. Arrays have one row an item.
     """
     source, names = Path(path), dict(rename or {})
     if source.suffix not in SUFFIXES:
@@ -59,12 +64,18 @@ def read_columns(
         raise BadInput(f"there is no file {source}")
     if ids is not None:
         names[ids] = IDS
-    blocks = _table(source) if source.suffix in (".parquet", ".arrow", ".feather") else iter([_arrays(source)])
-    for block in blocks:
-        missing = names.keys() - block.keys()
-        if missing:
-            raise BadInput(f"{source} has no column {', '.join(sorted(missing))}; it has {', '.join(block)}")
-        yield {names.get(name, name): values for name, values in block.items()}
+    wanted = None if columns is None else [*dict.fromkeys([*columns, *([] if ids is None else [ids])])]
+    named = {*names, *(wanted or ())}
+    table = source.suffix in (".parquet", ".arrow", ".feather")
+    for block in _table(source, named, wanted) if table else iter([_arrays(source)]):
+        _check_named(source, named, block)
+        yield {names.get(name, name): values for name, values in block.items() if wanted is None or name in wanted}
+
+
+def _check_named(source: Path, named: Iterable[str], there: Iterable[str]) -> None:
+    missing, known = set(named) - set(there), list(there)
+    if missing:
+        raise BadInput(f"{source} has no column {', '.join(sorted(missing))}; it has {', '.join(known)}")
 
 
 def stored_dtypes(path: str | Path, rename: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -136,16 +147,21 @@ def _safe_header(path: Path) -> tuple[dict[str, Any], int]:
     return header, 8 + size
 
 
-def _table(path: Path) -> Iterator[dict[str, Any]]:
+def _table(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterator[dict[str, Any]]:
+    """The wanted columns of a table, all if None: the others are not even read."""
     arrow, parquet = _pyarrow()
     try:
         if path.suffix == ".parquet":
-            batches = parquet.ParquetFile(path).iter_batches(_ROWS)
+            file = parquet.ParquetFile(path)
+            _check_named(path, named, file.schema_arrow.names)
+            batches = file.iter_batches(_ROWS, columns=wanted)
         else:
             file = arrow.ipc.open_file(arrow.memory_map(str(path)))
+            _check_named(path, named, file.schema.names)
             batches = (file.get_batch(at) for at in range(file.num_record_batches))
         for batch in batches:
-            yield {name: _matrix(name, batch.column(name)) for name in batch.schema.names}
+            names = batch.schema.names if wanted is None else wanted
+            yield {name: _matrix(name, batch.column(name)) for name in names}
     except (OSError, arrow.ArrowException) as error:
         raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
 

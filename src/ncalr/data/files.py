@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write beside the file, sync, then take its place in one step."""
+    """Write beside the file, sync, then take its place in one step; where that fails, the old file is as it was."""
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -63,8 +63,13 @@ class ArrayPool:
             raise BadInput("ids must not repeat")
         if self.items.dtype.kind == "f":
             for start in range(0, len(array), 65536):
-                if not np.isfinite(self.items[start : start + 65536]).all():
-                    raise NotFinite(f"the pool's vectors hold NaN or infinity (rows {start}..{start + 65535})")
+                fine = np.isfinite(self.items[start : start + 65536])
+                if not fine.all():
+                    row, place = (int(number) for number in np.argwhere(~fine)[0])
+                    raise NotFinite(
+                        f"the pool's vectors hold NaN or infinity, the first in row {start + row} (id "
+                        f"{self.ids[start + row].item()!r}), dimension {place}; mend or leave out those items"
+                    )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -97,9 +97,17 @@ def write_shards(
     target = Path(folder)
     if (target / MANIFEST).exists():
         raise BadInput(f"{target} already holds a pool; choose another folder, append to it, or remove it first")
+    there = target.exists()
     target.mkdir(parents=True, exist_ok=True)
-    with _writing(target):
-        _add(target, None, blocks, ids, shard_items, dtypes or {})
+    try:
+        with _writing(target):
+            _add(target, None, blocks, ids, shard_items, dtypes or {})
+    except BaseException:
+        if not there:
+            (target / "lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                target.rmdir()
+        raise
     return ShardedPool(target)
 
 
@@ -245,14 +253,14 @@ def _wish(name: str, columns: Mapping[str, Kind], dtypes: Mapping[str, str]) -> 
 class _Later:
     """An array that is brought into its stored form a piece at a time, so that a mapped one is never held whole."""
 
-    def __init__(self, array: Any, kind: Kind, name: str) -> None:
-        self.array, self.kind, self.name = array, kind, name
+    def __init__(self, array: Any, kind: Kind, name: str, at: int) -> None:
+        self.array, self.kind, self.name, self.at = array, kind, name, at
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __getitem__(self, rows: slice) -> Array:
-        part = to_numpy(self.array[rows])
+        part = given = to_numpy(self.array[rows])
         with np.errstate(over="ignore"):
             if self.kind.dtype != "bfloat16":
                 part = part.astype(self.kind.dtype, copy=False)
@@ -260,9 +268,14 @@ class _Later:
                 part = _bfloat_bits(part)
         values = part if self.kind.dtype != "bfloat16" else (part.astype(np.uint32) << 16).view(np.float32)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
+            bad = np.argwhere(~np.isfinite(values))
+            row = range(len(self.array))[rows][int(bad[0][0])]
+            lost = given.dtype.kind == "f" and np.isfinite(given[tuple(bad[0])])
+            advice = "choose a wider dtype" if lost else "mend or leave out those items"
             raise NotFinite(
-                f"{self.name} to be written as {self.kind.dtype} hold NaN or infinity; mend or leave out those items, "
-                "or choose a wider dtype"
+                f"{self.name} to be written as {self.kind.dtype} hold NaN or infinity: {len(bad)} in these "
+                f"{len(values):,} rows, the first in row {row}{f' of block {self.at}' if self.at else ''}"
+                f"{f' ({given[tuple(bad[0])]:.4g}, beyond {self.kind.dtype})' if lost else ''}; {advice}"
             )
         return np.ascontiguousarray(part)
 
@@ -281,11 +294,14 @@ def _stored(name: str, value: Any, at: int, wish: str | None) -> tuple[Kind, Any
     if name == "items":
         array = _as_items(array, at)
     if array.ndim < 1 or not dtype.startswith(("float", "bfloat", "int", "uint")):
-        raise BadInput(f"a column holds numbers, one row an item; {name} of block {at} is {dtype} {tuple(array.shape)}")
+        what = f"{dtype} {tuple(array.shape)}"
+        if array.dtype == object or array.dtype.kind in "US":
+            what = "texts: if they name the items, say so (--ids, ids=), or leave the column out (--columns, columns=)"
+        raise BadInput(f"a column holds numbers, one row an item; {name} of block {at} is {what}")
     if wish in DTYPES and (dtype in DTYPES or (wish == "bfloat16" and dtype == "uint16")):
         dtype = wish
     kind = Kind(dtype, tuple(int(size) for size in array.shape[1:]))
-    return kind, _Later(array, kind, "the vectors" if name == "items" else name)
+    return kind, _Later(array, kind, "the vectors" if name == "items" else name, at)
 
 
 def _as_items(array: Any, at: int) -> Any:

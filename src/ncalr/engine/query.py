@@ -41,7 +41,6 @@ from ncalr.engine.lazy import as_evidence
 from ncalr.engine.tally import Tally
 from ncalr.engine.work import Work
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
 from ncalr.kernels import choose
 from ncalr.types import Picks, Scored
 
@@ -114,7 +113,7 @@ class _Query:
         self.plan, self.store, self.seed, self.device = plan, store, seed, device
         self.engine, self.candidates, self.progress = engine, candidates, progress
         columns = {name: as_evidence(name, store[name]) for name in _evidence_columns(store)}
-        self.arrays = door.as_arrays({**columns, **labelled})
+        self.arrays = door.as_arrays({**columns, **labelled}, store.columns.keys() - {IDS})
         self.n, self.k, self.classes = len(store), 0, 0
         door.check_needs(plan, self.arrays)
         door.check_labelled(self.arrays, plan.needs)
@@ -395,13 +394,5 @@ def _excluded(exclude: Any, store: ShardedPool) -> Array | None:
     """The ids to leave out, each once."""
     if exclude is None:
         return None
-    exclude = to_numpy(exclude)
-    if exclude.ndim != 1:
-        raise BadInput(f"exclude must be a list of ids, got shape {exclude.shape}")
-    if not len(exclude):
-        return None
-    texts = IDS in store.columns and store[IDS].dtype.kind == "U"
-    if (exclude.dtype.kind == "U") != texts or exclude.dtype.kind not in "iuU":
-        kind = "texts" if texts else "whole numbers"
-        raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {kind}: give the same kind of ids")
-    return np.unique(exclude)
+    exclude = door.excluded_ids(exclude, len(store), IDS in store.columns and store[IDS].dtype.kind == "U")
+    return None if exclude is None else np.unique(exclude)

@@ -178,7 +178,8 @@ class Work:
                 raise NotFinite(
                     f"strategy {strategy.name!r} gave {len(bad)} scores ({name}) that are not finite among the items "
                     f"{chunk.positions[:][0]}..{chunk.positions[:][-1]} of the pool, the first for item "
-                    f"{chunk.positions[bad[0]]}; features beyond 1e18 overflow float32: scale them"
+                    f"{chunk.positions[bad[0]]}; features beyond 1e18 overflow float32: scale them; "
+                    "rows of probabilities must sum to 1"
                 )
         return parts
 

@@ -6,7 +6,7 @@ reproducible from (seed, round) and the labels of that round, so a model that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, unknown
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
-from ncalr.learn.learner import Job, Learner
+from ncalr.learn.learner import Job, Learner, Model
 from ncalr.loop.run import model_folder
 from ncalr.loop.state import replay
 
@@ -119,7 +119,10 @@ def subjects(
     for start in range(0, len(found), TOGETHER):
         some = found[start : start + TOGETHER]
         again = [at for at, (run, number) in enumerate(some) if not _kept(run, number)]
-        models = learner.fit_all([_job(*some[at], dataset) for at in again]) if again else []
+        models: Sequence[Model] = []
+        if again:
+            with some[again[0]][0].journal.threads():  # the models that the run had, not some like them
+                models = learner.fit_all([_job(*some[at], dataset) for at in again])
         trained = dict(zip(again, models, strict=True))
         for at, (run, number) in enumerate(some):
             subject = _subject(run, number, trained.get(at), experiment, dataset, learner)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ncalr.errors import BadInput, MissingExtra
 
+OFF = 0.02
+"""How far from 1 the sum of probabilities may be: those in half precision are rounded."""
 Array = Any
 """A NumPy array or a torch tensor."""
 Rows = Any
@@ -74,7 +76,10 @@ class Backend(Protocol):
         """CMAP of each row; see `ncalr.geometry.cmap`."""
 
     def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
-        """'least_confidence', 'margin' or 'entropy' of each row, higher where the model knows less."""
+        """'least_confidence', 'margin' or 'entropy' of each row, higher where the model knows less.
+
+        Not finite where the row is not, or where probabilities are none.
+        """
 
     def top(self, values: Array, m: int) -> tuple[Any, Any]:
         """Positions (NumPy integers) of all that are larger than the m-th largest, and of all that equal it."""
@@ -89,7 +94,10 @@ class Backend(Protocol):
         """Sum of the rows (n, d) of each group 0..count-1, (count, d)."""
 
     def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
-        """Add probabilities (n, c) to their sum and each row's entropy to the sum of entropies, in place."""
+        """Add probabilities (n, c) to their sum and each row's entropy to the sum of entropies, in place.
+
+        An entropy is not finite where the row is no distribution.
+        """
 
     def argmax(self, outputs: Array) -> Array:
         """The position of the largest entry of each row."""
@@ -138,5 +146,6 @@ def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         cause = str(error).strip().splitlines()[0]
-        raise BadInput(f"device {str(device)!r} cannot be used here ({cause}); pass device='cpu' or none") from None
+        cause = "there is no such kind; cpu and cuda are" if cause.startswith("Expected one of") else cause
+        raise BadInput(f"device {str(device)!r} cannot be used here ({cause}); choose cpu, or name no device") from None
     return Device(torch.device(device))

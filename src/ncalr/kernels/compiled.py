@@ -14,7 +14,8 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 from __future__ import annotations
 
 import math
-from functools import partial
+import sys
+from functools import partial, wraps
 
 import numba
 import numpy as np
@@ -23,11 +24,37 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from ncalr.kernels import OFF
+
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 WIDE = 32  # entries of a row from which on whole numbers are worth their second pass
 ROWS_AHEAD = 8  # without the hint, reading a row and working on the one before it do not overlap
 # Python's check for division by zero would keep loops scalar; without the interpreter's lock several threads may score
 njit = partial(numba.njit, error_model="numpy", nogil=True)
+
+
+def parallel(fastmath):
+    """A kernel on several threads that leaves torch's threads as they were.
+
+    numba and torch share one OpenMP, and numba tells it its own number of threads at every call. Without this a
+    training after a query would add its numbers up in another order than the same training before it.
+    """
+
+    def decorate(function):
+        kernel = njit(parallel=True, fastmath=fastmath, cache=True)(function)
+
+        @wraps(function)
+        def call(*args):
+            torch = sys.modules.get("torch")
+            before = torch.get_num_threads() if torch else 0
+            kernel(*args)
+            if torch and torch.get_num_threads() != before:
+                torch.set_num_threads(before)
+
+        call.py_func = function  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def widen(value):
@@ -196,7 +223,7 @@ def _exp_of(x):
 # -- geometry -------------------------------------------------------------------------------------------------
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def cmap(features, predictions, centre, across, along, reach, pull, out):
     """CMAP of each row from three inner products; see `ncalr.geometry.alignment`. An empty `centre` means none."""
     n, d = features.shape
@@ -309,13 +336,21 @@ def by_four_chains(row):
 
 @njit(fastmath=FAST)
 def sum_below(row, top):
-    """The sum of the entries other than `top`."""
+    """The sum of the entries other than `top`, and of the absolute values of all."""
     zero = nought(row[0])
-    total = zero
+    total = whole = zero
     for j in range(row.shape[0]):
         v = widen(row[j])
         total += zero if v == top else v
-    return total
+        whole += abs(v)
+    return total, whole
+
+
+@njit(fastmath=FAST)
+def no_share(total, whole):
+    """0 where numbers with this sum, and this sum of absolute values, are probabilities; NaN where they are not."""
+    slack = np.float32(OFF)
+    return total * np.float32(0) if abs(total - 1) <= slack and abs(whole - 1) <= slack else total * np.float32(np.nan)
 
 
 @njit(fastmath=FAST)
@@ -341,41 +376,45 @@ def repeats(row, top):
     return times
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def uncertainty_of_probs(probs, kind, out):
-    """The score of each row of probabilities; not finite where the row is not."""
+    """The score of each row of probabilities; not finite where the row is not, or is no distribution."""
     n, c = probs.shape
     for i in prange(n):
         row = probs[i]
         if kind == 2:
-            entropy = nought(row[0])
+            entropy = total = whole = nought(row[0])
             for j in range(c):
                 p = widen(row[j])
                 entropy -= p * log_of(p)
-            out[i] = entropy
+                total += p
+                whole += abs(p)
+            out[i] = entropy + no_share(total, whole)
         else:
             top, second = two_largest(row)
-            rest = sum_below(row, top)
+            rest, whole = sum_below(row, top)
             if second == top:
                 rest += top * repeats(row, top)
-            rest += top * nought(row[0])  # sum_below leaves the top out, and with it an infinity
+            rest += no_share(rest + top, whole)
             out[i] = rest + max(second, nought(row[0])) if kind == 1 else rest  # one class has no second
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def add_sample(probs, total, doubt):
     """Add one sample of probabilities to their sum and its entropy to the sum of entropies; see BALD."""
     n, c = probs.shape
     for i in prange(n):
-        entropy = nought(probs[i, 0])
+        entropy = share = whole = nought(probs[i, 0])
         for j in range(c):
             p = widen(probs[i, j])
             total[i, j] += p
             entropy -= p * log_of(p)
-        doubt[i] += entropy
+            share += p
+            whole += abs(p)
+        doubt[i] += entropy + no_share(share, whole)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def uncertainty_of_logits(logits, kind, out):
     """The same three scores from logits; not finite where the row is not."""
     for i in prange(logits.shape[0]):
@@ -471,7 +510,7 @@ def race(weight, keys, draw, at, time):
                     last = max(time[listed - 1], 0.0)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def to_kernel(dots, row_norms, norms, scale, ball):
     """Turn inner products into kernel values, in place.
 
@@ -484,7 +523,7 @@ def to_kernel(dots, row_norms, norms, scale, ball):
             dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True)
+@parallel(FAST)
 def coverage_gain(kernel, slots, best, worth, out):
     """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
     n = kernel.shape[1]
@@ -588,7 +627,7 @@ def checksum(words):
 # -- checks ---------------------------------------------------------------------------------------------------
 
 
-@njit(parallel=True, fastmath={"reassoc", "nsz"}, cache=True)
+@parallel({"reassoc", "nsz"})
 def all_finite(flat, out):
     """out[t] is 0 where thread t's share holds only finite numbers: x * 0 is 0 for those alone."""
     threads = out.shape[0]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ncalr.kernels import Array, CmapTable, Rows
+from ncalr.kernels import OFF, Array, CmapTable, Rows
 
 LOOKS = 64
 """How many old coverage gains are brought up to date in one launch."""
@@ -80,7 +80,7 @@ class Device:
 
     def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
         x = self.wide(outputs)
-        spoiled = (x * 0).sum(1)  # not finite where the row is not
+        spoiled = (x * 0).sum(1) if logits else _no_share(x)  # not finite where the row is not
         top, at = x.max(1, keepdim=True)
         if logits:
             x = torch.exp(x - top)
@@ -116,7 +116,8 @@ class Device:
 
     def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
         total += probs
-        doubt += torch.special.entr(self.wide(probs)).sum(1)
+        x = self.wide(probs)
+        doubt += torch.special.entr(x).sum(1) + _no_share(x)
 
     def argmax(self, outputs: Array) -> Array:
         return outputs.argmax(1)
@@ -186,3 +187,9 @@ def _mix(x: Array) -> Array:
     x = (x ^ _shift(x, 30)) * _signed(0xBF58476D1CE4E5B9)
     x = (x ^ _shift(x, 27)) * _signed(0x94D049BB133111EB)
     return x ^ _shift(x, 31)
+
+
+def _no_share(probs: Array) -> Array:
+    """0 for each row of probabilities, NaN for a row that is none."""
+    good = ((probs.sum(1) - 1).abs() <= OFF) & ((probs.abs().sum(1) - 1).abs() <= OFF)
+    return torch.where(good, 0.0, torch.nan).to(probs.dtype)

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import resolve
 from ncalr.errors import BadInput, unknown
 from ncalr.loop.answers import policy
-from ncalr.loop.run import UNSAID
+from ncalr.loop.run import UNSAID, Plan
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class Experiment:
         for strategy in self.strategies:
             resolve(strategy, {})
         policy(self.answers)
+        check_options("the experiment", Experiment, {n: v for n, v in vars(self).items() if n != "strategies"}, {})
         if self.seeds < 1 or self.start < 2 or self.step < 1 or self.end < self.start:
             raise BadInput(
                 f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
                 f"start={self.start}, step={self.step}, end={self.end}"
             )
+        Plan(self.strategies[0], self.budgets, control=self.control, keep=self.keep, answers=self.answers)
 
     @property
     def budgets(self) -> tuple[int, ...]:
@@ -71,6 +74,8 @@ class Experiment:
 
         reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
         try:
-            return cls.from_dict(reader.loads(Path(path).read_text()))
-        except reader.TOMLDecodeError as error:
+            return cls.from_dict(reader.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise BadInput(f"cannot read the experiment file {path}: {error.strerror}") from None
+        except (reader.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{path} is not TOML: {error}") from None

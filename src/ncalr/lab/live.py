@@ -10,10 +10,12 @@ from ncalr.lab.runner import Run
 
 
 class Board:
-    """Shows what the runner tells it; quiet where there is no terminal."""
+    """Shows what the runner tells it: a table on a terminal, else one line a training for a log (stderr)."""
 
-    def __init__(self, experiment: Experiment, wanted: bool | None = None) -> None:
+    def __init__(self, experiment: Experiment, wanted: bool | None = None, lines: bool | None = None) -> None:
+        """`wanted`: the table; where there is a terminal, if not said. `lines`: where there is no table to be shown."""
         self.experiment = experiment
+        self.lines = wanted is None and not sys.stdout.isatty() if lines is None else lines
         self.found: dict[tuple[str, int], dict[int, float]] = {}
         self.live: Any = None
         if wanted or (wanted is None and sys.stdout.isatty()):
@@ -31,10 +33,20 @@ class Board:
             self.live.stop()
 
     def show(self, run: Run) -> None:
-        """A run went on."""
-        self.found[(run.strategy, run.seed)] = dict(run.accuracies)
+        """A run went on, or is told of for the first time."""
+        before, now = self.found.get((run.strategy, run.seed)), run.accuracies
+        self.found[(run.strategy, run.seed)] = dict(now)
         if self.live is not None:
             self.live.update(self.table())
+        if not self.lines or not now or before == dict(now):
+            return
+        where = f"{run.strategy}, seed {run.seed}: {now[-1][0]:,} labels, {100 * now[-1][1]:.1f} %"
+        done, whole = len(now), len(self.experiment.budgets)
+        self.say(f"{where} ({'went on after' if before is None else 'training'} {done} of {whole})")
+
+    def say(self, words: str) -> None:
+        """A line for whoever waits, whatever else is shown."""
+        print(words, file=sys.stderr, flush=True)
 
     def table(self) -> Any:
         """The table as it stands."""

@@ -30,7 +30,8 @@ def learning_curves(summary: Mapping[str, Any]) -> str:
         axes.fill_between(
             summary["budgets"], 100 * np.array(low), 100 * np.array(high), color=colour, alpha=0.12, linewidth=0
         )
-    axes.set_ylim(top=min(axes.get_ylim()[1], 100))
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0), min(high, 100))
     axes.set_xlabel("labels")
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, fontsize=9)

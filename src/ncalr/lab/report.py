@@ -34,6 +34,8 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
 p, li { max-width: 44rem; } .soft { color: var(--soft); }
 figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
+@media (min-width: 56rem) { .scroll { width: max-content; min-width: 100%; max-width: calc(100vw - 3rem);
+  position: relative; left: 50%; transform: translateX(-50%); } }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
@@ -41,7 +43,8 @@ th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
 .card { width: 6.4rem; margin: 0; font-size: .8rem; line-height: 1.35; }
 .card img { width: 100%; image-rendering: pixelated; border-radius: 4px; border: 1px solid var(--line); }
 pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
-@media print { body { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
+@media print { body { max-width: none; } .scroll { width: auto; max-width: none; left: 0; transform: none; }
+  h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
 COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control")
 NC_MEASURES = {

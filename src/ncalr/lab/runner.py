@@ -6,7 +6,6 @@ first training of a seed is the same for all strategies (same initial pool, same
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ import numpy as np
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, needs_of
-from ncalr.loop.journal import Journal, claim
+from ncalr.loop.journal import Journal, claim, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
 
@@ -105,9 +104,11 @@ def conduct_together(
                         before, needs=before.needs | job.needs | (first_needs if job.round == 1 else set())
                     )
             jobs = dict(sorted(jobs.items(), key=lambda entry: -len(entry[1].ids)))  # the longest training begins first
-            shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
+            with waiting[0].journal.threads():
+                shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
             for at, key in batch.items():
-                _advance(waiting[at], shared[key])
+                with waiting[at].journal.threads():
+                    _advance(waiting[at], shared[key])
                 _tell(watcher, waiting[at])
             waiting = [run for run in waiting if run.job is not None]
             still = {_same(run, run.job) for run in waiting if run.job is not None and run.job.round == 1}
@@ -120,7 +121,7 @@ def read_experiment(out: Path | str) -> Experiment:
     path = Path(out) / "experiment.json"
     if not path.exists():
         raise BadInput(f"no experiment in {out}: expected {path}")
-    return Experiment.from_dict(json.loads(path.read_text()))
+    return Experiment.from_dict(read_claim(path))
 
 
 def read_runs(out: Path | str) -> list[Run]:

@@ -10,14 +10,14 @@ from typing import Any
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.splits import initial
-from ncalr.engine import open_engine
-from ncalr.errors import NcalrError
+from ncalr.engine import ENGINES, open_engine
+from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import Run, conduct, pairs, read_experiment, read_runs
 from ncalr.loop.journal import claim
-from ncalr.loop.run import Setting
+from ncalr.loop.run import UNSAID, Setting
 from ncalr.oracles import Truth, oracle_of
 
 
@@ -41,28 +41,52 @@ def carry_out(
     from ncalr.learn import TorchLearner
 
     dataset = load(experiment.dataset, root)
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    learner.check(dataset.pool, len(dataset.classes))
+    settings = settings_of(experiment, dataset, root)
+    settings(experiment.first_seed)  # noise and initial pool: what cannot be is said before the folder is claimed
+    if not engine and address is not None:
+        raise BadInput(f"an address is for engine='ray', got no engine with address={address!r}")
     if engine:
+        if engine not in ENGINES:
+            raise unknown("engine", engine, ENGINES)
         claim(Path(out), experiment.as_dict())
-        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device)
+        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device, threads())
         seeds = sorted({seed for _, seed in pairs(experiment)})
         with closing(open_engine(engine, workers, address, gpus=device != "cpu")) as workers_:
             for _ in workers_.map(task, seeds):
                 pass
         return read_runs(out), write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
-    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     with Board(experiment, live) as board:
-        settings = settings_of(experiment, dataset, root)
+        if experiment.answers == UNSAID["answers"] and experiment.end > len(dataset.pool):
+            board.say(
+                f"note: the pool has {len(dataset.pool):,} items: the curves end there, not at {experiment.end:,}"
+            )
         runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
     return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
 
 
-def _one_seed(experiment: Experiment, out: str, root: str | None, device: Any, seed: int, _hint: Any) -> int:
-    """All strategies of one seed: they share the first training."""
+def threads() -> int:
+    """How many threads torch has here: those of a run, wherever it is conducted."""
+    import torch
+
+    return int(torch.get_num_threads())
+
+
+def _one_seed(
+    experiment: Experiment, out: str, root: str | None, device: Any, count: int, seed: int, _hint: Any
+) -> int:
+    """All strategies of one seed: they share the first training. With the threads of whoever asked for it."""
+    import torch
+
     from ncalr.learn import TorchLearner
 
+    torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
-    conduct(experiment, learner, settings_of(experiment, dataset, root), len(dataset.classes), out, seeds=[seed])
+    board = Board(experiment, wanted=False, lines=True)
+    settings = settings_of(experiment, dataset, root)
+    conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed])
     return seed
 
 
@@ -84,7 +108,7 @@ def settings_of(experiment: Experiment, dataset: Dataset, root: Path | str | Non
 
     def setting(seed: int) -> Setting:
         truth = Truth(dataset.pool.ids, dataset.labels, len(dataset.classes))
-        oracle = oracle_of(experiment.noise, truth, seed, root)
+        oracle = oracle_of(experiment.noise, truth, seed, root, dataset.pool)
         source = dataset.labels if experiment.stratified else len(dataset.pool)
         first = initial(source, experiment.start, seed, stratified=experiment.stratified, ids=dataset.pool.ids)
         return Setting(dataset.pool, oracle, dataset.test, dataset.test_labels, dataset.pool.ids[first].tolist())

@@ -52,7 +52,16 @@ LABELS = ("labels", "label", "label_ids")
 
 
 class PoolWatcher:
-    """Records what a model says about the pool at each checkpoint; see the module's text."""
+    """Records what a model says about the pool at each checkpoint, for a training loop of one's own.
+
+        watcher = PoolWatcher(model, pool_loader, classes=10, items=len(pool), start=60)
+        for epoch in range(100):
+            train_one_epoch()
+            watcher.checkpoint()
+        picks = ncalr.query("ncal", 500, **watcher.evidence(labelled_loader))
+
+    The module's text has the same for Lightning and the Hugging Face Trainer, and says what batches may be.
+    """
 
     def __init__(
         self,

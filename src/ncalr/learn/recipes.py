@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
 
@@ -56,6 +57,7 @@ class Recipe:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+        check_options("the recipe", Recipe, vars(self), {})
         shares = ("opens", "fallback", "accuracy", "warm_up", "smoothing", "dropout", "momentum", "drop")
         for name in shares:
             if not 0 <= getattr(self, name) <= 1:

@@ -29,8 +29,10 @@ from ncalr.learn import storage
 from ncalr.learn.enhance import Enhancer
 from ncalr.learn.feeds import Feed, OnDevice, Streamed, rescaled
 from ncalr.learn.learner import Job, Record, Task
+from ncalr.learn.losses import make_loss
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.nets import network
+from ncalr.learn.nets.external import is_external
 from ncalr.learn.phase import Check, Phase
 from ncalr.learn.progress import Progress, progress_for
 from ncalr.learn.ranks import current
@@ -81,7 +83,10 @@ class TorchLearner:
             if value not in known:
                 raise BadInput(f"{name} must be one of {', '.join(known)}, got {value!r}")
         self.net, self.recipe, self.layer = net, recipe(recipe_, **changes), layer
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        try:
+            self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        except RuntimeError:
+            raise BadInput(f"there is no device {device!r}: cpu and cuda are, or name none") from None
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise BadInput("device 'cuda' was asked for and torch sees no GPU; use device='cpu'")
         cuda = self.device.type == "cuda"
@@ -112,6 +117,14 @@ class TorchLearner:
             return side_by_side([self.training(task, at) for at, task in enumerate(tasks)], self.together)
         finally:
             self.progress.stop()
+
+    def check(self, pool: Pool, classes: int) -> None:
+        """Raise what a training on this pool would raise at once: a network or a loss that cannot be made."""
+        make_loss(self.recipe.loss, self.recipe.smoothing, self.recipe.mixup)
+        if isinstance(self.net, str) and is_external(self.net):
+            return  # its weights may have to travel first
+        with torch.device("meta"):
+            self._maker(classes, tuple(pool.shape))()
 
     def load(self, folder: Path | str) -> TorchModel:
         """A model that was saved, for predictions; evidence belongs to the training and is not kept."""

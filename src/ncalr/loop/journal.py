@@ -1,9 +1,9 @@
 """The journal: one JSON line a round, on disk before the next round begins.
 
 A run directory holds `journal.jsonl`, `experiment.json` (what the run is, so that another experiment is not written
-into it), `environment.json` (versions and machine) and a lock against a second writer. Lines are only ever appended,
-and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its end: it is cut
-off with a word, and its round is made again.
+into it), `environment.json` (versions, machine, torch's threads) and a lock against a second writer. Lines are only
+ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its
+end: it is cut off with a word, and its round is made again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -101,31 +102,68 @@ class Journal:
             file.flush()
             yield
 
+    @contextmanager
+    def threads(self) -> Iterator[None]:
+        """torch with the threads the run began with: with another number the sums of a CPU come out otherwise."""
+        path, torch = self.folder / "environment.json", sys.modules.get("torch")
+        wanted = json.loads(path.read_text()).get("threads") if path.exists() else None
+        if torch is None or not wanted:
+            yield
+            return
+        before = torch.get_num_threads()
+        torch.set_num_threads(wanted)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
 
 def without_times(line: dict[str, Any]) -> dict[str, Any]:
     """A line as it is the same for every run of the experiment."""
     return {key: value for key, value in line.items() if key not in TIMES}
 
 
+def read_claim(path: Path) -> dict[str, Any]:
+    """What a folder is for."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict):
+        raise BadInput(
+            f"{path} is damaged ({found}); the journals beside it are whole: put it back from a copy, or start the "
+            "same experiment in another folder"
+        )
+    return found
+
+
 def claim(folder: Path, experiment: dict[str, Any]) -> None:
-    """Write what the folder is for; one that is for something else is left alone."""
+    """Write what the folder is for; one that is for something else is left alone, unless nothing was written there."""
     folder.mkdir(parents=True, exist_ok=True)
     path, plain = folder / "experiment.json", json.loads(json.dumps(experiment))
     if not path.exists():
         write_whole(path, json.dumps(plain, indent=1))
         return
-    other = json.loads(path.read_text())
+    began = any(journal.stat().st_size for journal in folder.rglob("journal.jsonl"))
+    try:
+        other = read_claim(path)
+    except BadInput:
+        if began:
+            raise
+        other = {}
     differing = sorted(key for key in {*other, *plain} if other.get(key) != plain.get(key))
-    if differing:
+    if differing and began:
         raise BadInput(
             f"{folder} holds another experiment (different: {', '.join(differing)}); choose another folder, or resume "
             "that one"
         )
+    if differing:
+        write_whole(path, json.dumps(plain, indent=1))
 
 
 def environment() -> dict[str, Any]:
-    """Versions and machine."""
-    versions = {}
+    """Versions and machine; torch's threads where it is in use."""
+    versions, torch = {}, sys.modules.get("torch")
     for name in ("ncalr", "numpy", "scipy", "numba", "torch", "scikit-learn"):
         try:
             versions[name] = metadata.version(name)
@@ -136,5 +174,6 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
+        **({} if torch is None else {"threads": torch.get_num_threads()}),
         "versions": versions,
     }

@@ -58,6 +58,8 @@ class Plan:
         if self.keep not in KEEP:
             raise unknown("keep", self.keep, KEEP)
         steps = self.budgets
+        if any(isinstance(step, bool) or not isinstance(step, int | np.integer) for step in steps):
+            raise BadInput(f"budgets must be whole numbers of labels, got {list(steps)}")
         if not steps or min(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
             raise BadInput(f"budgets must be rising numbers of labels, at least 2, got {list(steps)}")
         if not 0 <= self.control < 1:
@@ -136,8 +138,9 @@ def run(
         training = rounds(plan, setting, journal)
         try:
             job = next(training)
-            while True:
-                job = training.send(learner.fit(job))
+            with journal.threads():
+                while True:
+                    job = training.send(learner.fit(job))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 

@@ -44,7 +44,7 @@ def run(
     classes = len(found.classes)
     plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops(), answers=answers)
     if oracle is None:
-        oracle = oracle_of(noise, Truth(found.pool.ids, found.labels, classes), seed)
+        oracle = oracle_of(noise, Truth(found.pool.ids, found.labels, classes), seed, pool=found.pool)
     if learner is None:
         from ncalr.learn import TorchLearner
 

@@ -1,6 +1,7 @@
 """The oracle of an experiment, as text: a kind of noise over the truth, or labels that people gave, from a file.
 
     symmetric(rate=0.2)                                                      any kind of `ncalr.oracles.noises()`
+    confusion(file='matrix.npy')                                             who is taken for whom: rows sum to 1
     given(file='cifar10n_labels.npz', labels=worse_label)                    one label an item, always the same
     annotators(file='cifar10n_labels.npz', labels=[random_label1, random_label2, random_label3])
                                                                              the n-th question gets the n-th label
@@ -19,14 +20,17 @@ import numpy as np
 
 from ncalr.acquire.spec import Spec, parse
 from ncalr.data.dataset import data_root
+from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, unknown
 from ncalr.oracles.annotators import Annotators
-from ncalr.oracles.noise import Noisy
+from ncalr.oracles.noise import Noisy, standardised
 from ncalr.oracles.oracle import Labels, Oracle, Truth, as_labels
 
 
-def oracle_of(text: str, truth: Truth, seed: int | Sequence[int] = 0, root: Path | str | None = None) -> Oracle:
-    """The oracle that a text stands for; the truth itself where it is empty."""
+def oracle_of(
+    text: str, truth: Truth, seed: int | Sequence[int] = 0, root: Path | str | None = None, pool: Pool | None = None
+) -> Oracle:
+    """The oracle that a text stands for; the truth itself where it is empty. `instance` needs the pool's items."""
     if not text:
         return truth
     spec = parse(text)
@@ -36,7 +40,26 @@ def oracle_of(text: str, truth: Truth, seed: int | Sequence[int] = 0, root: Path
     if spec.name == "given" and spec.options:
         (labels,) = _columns(spec, truth, root, most=1).values()
         return Noisy(truth, "given", seed, given=labels)
+    if spec.name == "confusion" and "file" in spec.options:
+        return Noisy(truth, "confusion", seed, matrix=_matrix(spec, root))
+    if spec.name == "instance" and pool is not None:
+        return Noisy(truth, spec, seed, standardised(pool.read(slice(None))))
     return Noisy(truth, spec, seed)
+
+
+def _matrix(spec: Spec, root: Path | str | None) -> Any:
+    """The matrix of a file."""
+    for option in spec.options:
+        if option != "file":
+            raise unknown("option of 'confusion' with a file called", option, ("file",))
+    path = data_root(root) / Path(str(spec.options["file"])).expanduser()
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise BadInput(
+            f"there is no matrix in {path}: expected a .npy file of shape (classes, classes), absolute or below the "
+            "data's root"
+        ) from None
 
 
 def _columns(spec: Spec, truth: Truth, root: Path | str | None, most: int | None = None) -> dict[str, Labels]:

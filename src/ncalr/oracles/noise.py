@@ -40,6 +40,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, NotFinite, unknown
@@ -92,7 +93,12 @@ class Clean:
         """One of the things that may have been passed."""
         value = getattr(self, name)
         if value is None:
-            raise BadInput(f"noise {spec!r} needs {name}: pass {name}=...")
+            written = {
+                "matrix": " or write confusion(matrix=[[0.9, 0.1], [0.2, 0.8]]); of an experiment: "
+                "confusion(file='matrix.npy')",
+                "given": "; of an experiment: given(file='labels.npz', labels=worse_label)",
+            }
+            raise BadInput(f"noise {spec!r} needs {name}: pass {name}={written.get(name, '')}")
         return value
 
 
@@ -220,9 +226,9 @@ class Noisy:
 @noise("symmetric")
 def symmetric(clean: Clean, *, rate: float, inclusive: bool = False, exact: bool = True) -> Labels:
     """Any other class (or any class, if inclusive), all equally likely."""
-    hit = _chosen(clean, share(rate), _flag("exact", exact))
+    hit = _chosen(clean, share(rate), exact)
     where = clean.lottery.uniform(_WHERE)
-    if _flag("inclusive", inclusive):
+    if inclusive:
         target = _one_of(clean.classes, where)
     else:
         _check_two_classes(clean, rate)
@@ -272,9 +278,9 @@ def instance(clean: Clean, *, rate: float, spread: float = 0.1) -> Labels:
 
 
 @noise("confusion")
-def confusion(clean: Clean) -> Labels:
+def confusion(clean: Clean, *, matrix: Any = None) -> Labels:
     """By a matrix: row y holds the probabilities of the answers about an item of class y."""
-    matrix = _stochastic(clean.need("matrix", "confusion"), clean.classes)
+    matrix = _stochastic(clean.need("matrix", "confusion") if matrix is None else matrix, clean.classes)
     where = clean.lottery.uniform(_WHERE)
     found: Labels = clean.labels.copy()
     for kind in np.unique(clean.labels):
@@ -334,16 +340,8 @@ def _resolve(spec: str | Spec) -> tuple[Noise, dict[str, Any]]:
     for name, default in kind.options.items():
         if default is inspect.Parameter.empty and name not in parsed.options:
             raise BadInput(f"noise {kind.name!r} needs {name}: write {kind.name}({name}=0.2)")
+    check_options(f"noise {kind.name!r}", kind.run, parsed.options, kind.options)
     return kind, dict(parsed.options)
-
-
-def _flag(name: str, value: Any) -> bool:
-    """True or false, also as the bare words that a spec's text has."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    raise BadInput(f"{name} must be true or false, got {value!r}")
 
 
 def _chosen(clean: Clean, rate: float, exact: bool, among: Mask | None = None) -> Mask:
@@ -362,7 +360,7 @@ def _chosen(clean: Clean, rate: float, exact: bool, among: Mask | None = None) -
 
 def _along(clean: Clean, target: Labels, rate: float, exact: bool) -> Labels:
     """A share of each class becomes its target; a class that is its own target stays."""
-    rate, exact = share(rate), _flag("exact", exact)
+    rate = share(rate)
     found: Labels = clean.labels.copy()
     for kind in np.flatnonzero(target != np.arange(clean.classes)):
         found[_chosen(clean, rate, exact, clean.labels == kind)] = target[kind]
@@ -432,7 +430,10 @@ def _below_one(uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _stochastic(matrix: Any, classes: int) -> npt.NDArray[np.float64]:
-    table = np.asarray(matrix, np.float64)
+    try:
+        table = np.asarray(matrix, np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"matrix must be {classes} rows of {classes} probabilities, got {matrix!r}") from None
     if table.shape != (classes, classes):
         raise BadInput(f"matrix must have shape {(classes, classes)} for {classes} classes, got {table.shape}")
     if not np.isfinite(table).all() or table.min() < 0:

@@ -18,6 +18,7 @@ from ncalr.acquire.registry import strategy
     "bald",
     needs={"sampled_probs"},
     rowwise=True,
+    spots={"sampled_probs"},
     cites="Houlsby et al. 2011; Gal et al. 2017",
     cost="one pass over s outputs an item",
 )

@@ -18,6 +18,7 @@ from typing import Any
 
 from torch import nn
 
+from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, unknown
 from ncalr.learn.nets.external import external_network, is_external
@@ -73,8 +74,10 @@ def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> 
     spec = parse(name)
     if spec.name not in NETS:
         raise unknown("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
+    options = {**spec.options, **options}
+    check_options(f"network {spec.name!r}", NETS[spec.name], options, {})
     try:
-        return NETS[spec.name](classes, shape, **{**spec.options, **options})
+        return NETS[spec.name](classes, shape, **options)
     except TypeError as error:
         raise BadInput(f"network {spec.name!r}: {error}") from None
 

@@ -31,6 +31,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, unknown
 from ncalr.learn.extras import load
@@ -268,9 +269,7 @@ def external_network(text: str, classes: int, shape: tuple[int, ...], **options:
     for key in options:
         if key not in known:
             raise unknown(f"option of network '{kind}:{name}'", key, known)
-    for key in ("pretrained", "frozen"):
-        if not isinstance(options.get(key, False), bool):
-            raise BadInput(f"network '{kind}:{name}': {key} must be true or false, got {options[key]!r}")
+    check_options(f"network '{kind}:{name}'", make, options, {})
     return make(name, classes, shape, **options)
 
 
@@ -287,13 +286,7 @@ def read_name(text: str) -> tuple[str, str, dict[str, Any]]:
     name = name.strip()
     if not name:
         raise BadInput(f"cannot read {text!r}; write it as {kind}:NAME or {kind}:NAME(option=value, ...)")
-    words = {"true": True, "false": False}
-    written = parse(f"options{bracket}{inside}").options
-    return (
-        kind,
-        name,
-        {key: words.get(value, value) if isinstance(value, str) else value for key, value in written.items()},
-    )
+    return kind, name, parse(f"options{bracket}{inside}").options
 
 
 def _vision_network(

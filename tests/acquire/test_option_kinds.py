@@ -1,0 +1,97 @@
+"""Options are of the kind that they were declared as, or an error that names them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from acquire_bundle import bundle
+
+from ncalr.acquire.query import query
+from ncalr.acquire.registry import bind, resolve, selectors, strategies
+from ncalr.acquire.spec import Spec
+from ncalr.errors import BadInput, NcalrError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_flags_mean_what_they_say_in_lower_case_too(flag):
+    given = bundle(np.random.default_rng(1), 60, 20)
+    picks = [query(f"ncal(center={text})", 5, **given).ids.tolist() for text in (str(flag), str(flag).lower())]
+    assert picks[0] == picks[1]
+    assert resolve(f"ncal(center={str(flag).lower()})", {}).options["center"] is flag
+    other = query(f"ncal(center={not flag})", 5, **given).ids.tolist()
+    assert other != picks[0]
+
+
+WRONG = {
+    "ncal(center=no)": "strategy 'ncal': center must be true or false, got 'no'",
+    "ncal(center=1)": "center must be true or false, got 1",
+    "ncal(sign=1.5)": "sign must be a whole number, got 1.5",
+    "ncal(fusion=3)": "fusion must be a word, got 3",
+    "margin(select=filtered(multiple=abc))": "selector 'filtered': multiple must be a finite number, got 'abc'",
+    "margin(select=filtered(multiple=true))": "multiple must be a finite number, got True",
+    "margin(select=filtered(multiple=1e999))": "multiple must be a finite number, got inf",
+    "margin(select=filtered(then=filtered(multiple=x)))": "multiple must be a finite number, got 'x'",
+    "margin(select=filtered(then=3))": "a selector is given by its name or a spec .*, got 3",
+    "margin(select=quota(cap=abc))": "selector 'quota': cap must be a finite number, got 'abc'",
+    "margin(select=3)": "a selector is given by its name or a spec .*, got 3",
+    "probcover(radius=abc)": "radius must be a finite number or none, got 'abc'",
+    "margin(select=k_center(space=[1]))": "space must be a word",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_value_of_another_kind_is_refused_before_any_work(text):
+    with pytest.raises(BadInput, match=WRONG[text]):
+        resolve(text, {})
+
+
+def test_nan_is_refused():
+    with pytest.raises(BadInput, match="coldness must be a finite number, got nan"):
+        bind(Spec("stochastic_top_k", {"coldness": float("nan")}))
+
+
+def test_numbers_of_numpy_are_numbers():
+    options = {"multiple": np.float32(2), "then": "k_center"}
+    assert bind(Spec("filtered", options)).options == options
+    assert resolve("ncal", {"sign": np.int64(-1), "center": np.bool_(True)}).options["sign"] == -1
+
+
+BAD = ["abc", -1, 0, None, [1], 1e9, float("nan"), float("inf"), True, 2.5, {}]
+
+
+def test_no_option_of_any_strategy_or_selector_fails_otherwise_than_on_purpose():
+    given, tried = bundle(np.random.default_rng(1), 60, 20), 0
+    for kinds, spec in (
+        (strategies(), lambda n, o: Spec(n, o)),
+        (selectors(), lambda n, o: Spec("margin", {"select": Spec(n, o)})),
+    ):
+        for name, kind in kinds.items():
+            for option in kind.options:
+                for value in BAD:
+                    tried += 1
+                    try:
+                        picks = query(spec(name, {option: value}), 5, **given)
+                    except NcalrError:
+                        continue
+                    assert len(set(picks.ids.tolist())) == 5, (name, option, value)
+                    assert np.isfinite(picks.scores).all(), (name, option, value)
+    assert tried > 100
+
+
+@pytest.mark.parametrize("least", [-2, 1.5, True, "3"])
+def test_least_is_a_number_of_items(least):
+    with pytest.raises(BadInput, match="least must be a whole number from 0 on"):
+        query("margin", 3, **bundle(np.random.default_rng(1), 30, 12), least=least)
+
+
+def test_a_stranger_s_option_is_held_to_its_default():
+    from ncalr.acquire.options import check_options
+
+    def score(evidence, *, power=1.0, mode="a", anything=None):
+        return evidence, power, mode, anything
+
+    check_options("strategy 'x'", score, {"power": 2, "mode": "b", "anything": [1]}, {"power": 1.0, "mode": "a"})
+    with pytest.raises(BadInput, match="strategy 'x': power must be a finite number, got 'high'"):
+        check_options("strategy 'x'", score, {"power": "high"}, {"power": 1.0, "mode": "a"})

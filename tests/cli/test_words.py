@@ -1,0 +1,82 @@
+"""What the commands say unasked, and in whose words."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ncalr.acquire import selectors, strategies
+from ncalr.cli.app import app
+from ncalr.errors import BadInput
+from ncalr.kernels import choose
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.plots import learning_curves
+from ncalr.lab.session import carry_out
+from ncalr.learn import TorchLearner
+
+
+def invoke(*words, **options):
+    return CliRunner().invoke(app, [str(word) for word in words], **options)
+
+
+def test_strategies_fit_eighty_columns_and_show_every_option():
+    shown = invoke("strategies", env={"COLUMNS": "80", "NO_COLOR": "1"}).output
+    assert max(map(len, shown.splitlines())) <= 80
+    flat = " ".join(shown.split())
+    for known in (strategies(), selectors()):
+        for name, kind in known.items():
+            assert any(line.startswith(f"{name}  ") for line in shown.splitlines()), name
+            for option in kind.options:
+                assert f"{option}=" in flat, (name, option)
+    words = set(flat.replace(",", " ").replace(";", " ").split())
+    assert {"labelled_outputs", "sampled_probs", "checkpoint_predictions"} <= words  # not cut in two
+
+
+def test_missing_arrays_are_named_as_flags(tmp_path):
+    np.save(tmp_path / "f.npy", np.zeros((4, 2), np.float32))
+    said = str(invoke("query", "-k", 1, "--strategy", "margin", "--features", tmp_path / "f.npy").exception)
+    assert "pass --logits or --probs" in said
+    said = str(invoke("query", "-k", 1, "--strategy", "cmap", "--features", tmp_path / "f.npy").exception)
+    assert "--labelled-features and --labels" in said
+
+
+def test_a_device_that_is_none_is_one_clause():
+    with pytest.raises(BadInput, match=r"device 'gpu' cannot be used here .there is no such kind") as error:
+        choose("gpu")
+    assert len(str(error.value)) < 120
+    with pytest.raises(BadInput, match="there is no device 'gpu': cpu and cuda are"):
+        TorchLearner(device="gpu")
+
+
+def small(tmp_path, **changes):
+    facts = {"strategies": ("random",), "seeds": 1, "start": 20, "step": 10, "end": 30}
+    experiment = Experiment(**{**facts, "recipe": "digits(epochs=2, checkpoints=2)", **changes})
+    carry_out(experiment, tmp_path, device="cpu")
+
+
+def test_a_log_has_a_line_for_every_training(tmp_path, capsys):
+    assert not sys.stdout.isatty()
+    small(tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" %")[2] for line in lines] == [" (training 1 of 2)", " (training 2 of 2)"]
+    assert lines[0].startswith("random, seed 0: 20 labels, ")
+    small(tmp_path)
+    assert "went on after 2 of 2" in capsys.readouterr().err
+
+
+def test_a_budget_beyond_the_pool_is_said(tmp_path, capsys):
+    small(tmp_path, start=1290, step=700, end=2000, recipe="digits(epochs=2, checkpoints=2, batch=512)")
+    assert "note: the pool has 1,297 items: the curves end there, not at 2,000" in capsys.readouterr().err
+
+
+def test_no_accuracy_is_drawn_below_nothing(monkeypatch):
+    from ncalr.lab import plots
+
+    kept = []
+    monkeypatch.setattr(plots, "_svg", lambda figure: kept.append(figure) or "")
+    rows = {"mean": [0.2, 0.4], "low": [-0.3, -0.1], "high": [0.7, 1.4]}
+    learning_curves({"strategies": ["random"], "budgets": [20, 40], "accuracy": {"random": rows}})
+    assert kept[0].axes[0].get_ylim() == (0, 100)
