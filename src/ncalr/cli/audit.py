@@ -39,7 +39,8 @@ def run(
     for line in report.words:
         print(line)
     for row in report.rows[:top]:
-        print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {row['suggested']!s:<14} {row['reason']}")
+        advice = "keep" if row["suggested"] == row["label"] else str(row["suggested"])
+        print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {advice:<14} {row['reason']}")
     if out is not None:
         write_csv(out, report.rows)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")
