@@ -528,7 +528,7 @@ def test_logits_and_probs_together(given, no_work):
 
 @pytest.mark.parametrize("device", ["cuda:99", "nonsense", "mps" if not torch.backends.mps.is_available() else "xla"])
 def test_a_device_that_cannot_be_used(device, given, no_work):
-    with refused(f"device '{device}' cannot be used here", "pass device='cpu' or none"):
+    with refused(f"device '{device}' cannot be used here", "choose cpu, or name no device"):
         query("margin", 1, device=device, **given)
 
 

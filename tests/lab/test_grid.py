@@ -11,7 +11,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
 from ncalr.lab.session import carry_out
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 EXPERIMENT = Experiment(
@@ -29,8 +29,9 @@ def picks(runs):
     return {(run.strategy, run.seed): (run.accuracies, [line.get("ids") for line in run.lines]) for run in runs}
 
 
-def plainly(out):
-    """Without an engine."""
+def plainly(out, count):
+    """Without an engine, with so many threads: another number rounds sums in another way."""
+    torch.set_num_threads(count)
     return picks(carry_out(EXPERIMENT, out, device="cpu", live=False)[0])
 
 
@@ -38,7 +39,7 @@ def plainly(out):
 def here(tmp_path_factory):
     """In a fresh process, as workers are: other libraries that a test imported may round sums in another way."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
-        return fresh.submit(plainly, tmp_path_factory.mktemp("here")).result()
+        return fresh.submit(plainly, tmp_path_factory.mktemp("here"), torch.get_num_threads()).result()
 
 
 def test_processes_give_the_journals_of_one(here, tmp_path):

@@ -132,7 +132,7 @@ def start(ray: Any, address: str | None, workers: int | None) -> None:
 
 def _forget_token(ray: Any) -> None:
     """Ray reads its token once a process; whoever starts or joins a second cluster there has another one."""
-    loader = getattr(ray._raylet, "AuthenticationTokenLoader", None)
+    loader = getattr(getattr(ray, "_raylet", None), "AuthenticationTokenLoader", None)
     if loader is not None:
         loader.instance().reset_cache()
 

@@ -145,7 +145,7 @@ def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        cause = str(error).strip().splitlines()[0]
+        cause = str(error).strip().splitlines()[0].split(". ")[0]
         cause = "there is no such kind; cpu and cuda are" if cause.startswith("Expected one of") else cause
         raise BadInput(f"device {str(device)!r} cannot be used here ({cause}); choose cpu, or name no device") from None
     return Device(torch.device(device))
