@@ -14,13 +14,16 @@ import numpy as np
 
 from ncalr.evaluate.ood_metrics import at_matched_accuracy
 from ncalr.lab import plots
-from ncalr.lab.evaluations import read_evaluations
+from ncalr.lab.evaluations import TITLES, read_evaluations
 from ncalr.lab.runner import Run
-from ncalr.lab.statistics import estimate
+from ncalr.lab.statistics import Estimate, estimate
 
 Line = dict[str, Any]
 Found = dict[str, dict[int, Line]]
 """Evaluations of one task at one budget, by strategy and seed."""
+Rounds = dict[int, Found]
+"""The same by number of labels."""
+ACCURACY = "accuracy"  # of the model itself, among the values
 
 OPENIMAGE = {"random": (88.67,), "cdal": (88.92,), "coreset": (88.95,), "ncal": (91.53,)}
 PROBED = {  # CIFAR-100, Flowers, CUB, Pets
@@ -35,177 +38,107 @@ DISCOVERED = {  # all, old, new, validation
     "coreset": (32.23, 49.98, 18.92, 36.44),
     "ncal": (35.07, 51.95, 23.05, 37.76),
 }
-APART = {"random": 15.114, "cdal": 15.130, "coreset": 15.070, "ncal": 15.944}
+APART = {"random": (15.114,), "cdal": (15.130,), "coreset": (15.070,), "ncal": (15.944,)}
 
 
-def ood(runs: list[Run], pages: Path) -> str:  # noqa: ARG001 (a part takes both)
+def part(task: str, runs: list[Run], pages: Path) -> str:
+    """The part of a page about a task; empty without evaluations. Figures go into `pages`."""
+    rounds = _rounds(runs, task)
+    return "\n".join([f"## {TITLES[task]}", "", *PARTS[task](rounds, pages)]) if rounds else ""
+
+
+def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes both)
     """Detection of what is not in-distribution: all scores at the last budget, the best one by budget."""
-    rounds = _rounds(runs, "ood")
-    if not rounds:
-        return ""
     last = rounds[max(rounds)]
-    scores = _scores(last)
+    shown = _any(last)["shown"]
+    scores = [name.removesuffix(", near, auroc") for name in shown if name.endswith(", near, auroc")]
     text = [
-        "## Out-of-distribution detection",
-        "",
         "The paper has far-OOD AUROC on OpenImage-O, which could not be had, at 40 % of ImageNet-100, and does not say by which score. Ours: near are the classes of "
         "Tiny-ImageNet that mini-ImageNet lacks, far is the mean over DTD (10 classes) and SVHN, both stand-ins.",
     ]
     for group in ("near", "far"):
-        rows = [
-            [
-                name,
-                *(_cell([line["values"][f"{score}, {group}, auroc"] for line in seeds.values()]) for score in scores),
-            ]
-            for name, seeds in last.items()
-        ]
-        head = ["strategy", *scores]
+        values = [f"{score}, {group}, auroc" for score in scores]
+        head, rows = ["strategy", *scores], _rows(last, values)
         if group == "far":
-            head, rows = [*head, "the paper: OpenImage-O"], [[*row, _theirs(OPENIMAGE, row[0])] for row in rows]
-        text += ["", f"AUROC, {group}, at {max(rounds):,} labels:", "", table(head, rows)]
-        best = max(scores, key=lambda score: _grand_mean(last, f"{score}, {group}, auroc"))
-        value = f"{best}, {group}, auroc"
-        rows = [
-            [
-                name,
-                *(_cell([line["values"][value] for line in rounds[b].get(name, {}).values()]) for b in sorted(rounds)),
-            ]
-            for name in last
-        ]
+            head, rows = [*head, "the paper: OpenImage-O"], _beside(rows, OPENIMAGE)
+        best = max(values, key=lambda value: np.mean([np.mean(_numbers(seeds, value)) for seeds in last.values()]))
+        by_budget = [[name, *(_cell(_numbers(rounds[b].get(name, {}), best)) for b in sorted(rounds))] for name in last]
         text += [
             "",
-            f"By budget, with `{best}`, the best of the scores here on the mean over all strategies:",
+            f"AUROC, {group}, at {max(rounds):,} labels:",
             "",
-            table(["strategy", *(f"{b:,}" for b in sorted(rounds))], rows),
+            table(head, rows),
             "",
-            f"**Verdict ({group}).** {verdict(last, _value(value))}{_matched(rounds, value)}",
+            f"By budget, with `{best.partition(',')[0]}`, the best of the scores here on the mean over all strategies:",
+            "",
+            table(["strategy", *(f"{b:,}" for b in sorted(rounds))], by_budget),
+            "",
+            f"**Verdict ({group}).** {verdict(last, best)}{_matched(rounds, best)}",
         ]
-    return "\n".join(text)
+    return text
 
 
-def probe(runs: list[Run], pages: Path) -> str:  # noqa: ARG001
+def probe(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     """Linear probes at the last budget."""
-    rounds = _rounds(runs, "probe")
-    if not rounds:
-        return ""
     last = rounds[max(rounds)]
-    sets = [
-        name.removesuffix(", top1")
-        for name in next(iter(next(iter(last.values())).values()))["values"]
-        if ", top1" in name
+    values = [name for name in _any(last)["values"] if name.endswith(", top1")]
+    head = ["strategy", *(name.partition("(")[0].removesuffix(", top1") for name in values), "mean"]
+    rows = _beside(_rows(last, [*values, "mean of top1"]), PROBED)
+    return [
+        f"Top-1 at {max(rounds):,} labels. The paper's ImageNet-R, NINCO, Aircraft and STL columns could not be had here; its features come from larger images.",
+        "",
+        table([*head, "the paper: CIFAR-100, Flowers, CUB, Pets"], rows),
+        "",
+        f"**Verdict.** {verdict(last, 'mean of top1')}",
     ]
-    values = [*(f"{name}, top1" for name in sets), "mean of top1"]
-    rows = [
-        [name, *(_cell([line["values"][value] for line in seeds.values()]) for value in values), _theirs(PROBED, name)]
-        for name, seeds in last.items()
-    ]
-    head = ["strategy", *(name.partition("(")[0] for name in sets), "mean", "the paper: CIFAR-100, Flowers, CUB, Pets"]
-    return "\n".join(
-        [
-            "## Linear probes on the frozen features",
-            "",
-            f"Top-1 at {max(rounds):,} labels. The paper's ImageNet-R, NINCO, Aircraft and STL columns could not be had here; its features come from larger images.",
-            "",
-            table(head, rows),
-            "",
-            f"**Verdict.** {verdict(last, _value('mean of top1'))}",
-        ]
-    )
 
 
-def discovery(runs: list[Run], pages: Path) -> str:  # noqa: ARG001
+def discovery(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     """Category discovery at the last budget."""
-    rounds = _rounds(runs, "discovery")
-    if not rounds:
-        return ""
     last = rounds[max(rounds)]
-    rows = [
-        [
-            name,
-            *(_cell([line["values"][value] for line in seeds.values()]) for value in ("all", "old", "new")),
-            _cell([line["accuracy"] for line in seeds.values()]),
-            _theirs(DISCOVERED, name),
-        ]
-        for name, seeds in last.items()
-    ]
     head = ["strategy", "all", "old", "new", "validation, known classes", "the paper: all, old, new, validation"]
-    protocol = next(iter(next(iter(last.values())).values()))["notes"]
-    return "\n".join(
-        [
-            "## Category discovery, 60-40",
-            "",
-            f"60 known classes, half of their images to choose from, {max(rounds):,} labels ({', '.join(protocol[:2])}). The paper names neither data, budget nor "
-            "protocol; its validation accuracy is compatible with one over all 100 classes.",
-            "",
-            table(head, rows),
-            "",
-            f"**Verdict.** {verdict(last, _value('all'))}",
-        ]
-    )
+    return [
+        f"60 known classes, half of their images to choose from, {max(rounds):,} labels ({', '.join(_any(last)['notes'][:2])}). The paper names neither data, budget nor "
+        "protocol; its validation accuracy is compatible with one over all 100 classes.",
+        "",
+        table(head, _beside(_rows(last, ["all", "old", "new", ACCURACY]), DISCOVERED)),
+        "",
+        f"**Verdict.** {verdict(last, 'all')}",
+    ]
 
 
-def separation(runs: list[Run], pages: Path) -> str:
+def separation(rounds: Rounds, pages: Path) -> list[str]:
     """Distances between class means at the last budget."""
-    rounds = _rounds(runs, "separation")
-    if not rounds:
-        return ""
     last = rounds[max(rounds)]
     quantiles = {name: [line["histogram"]["quantiles"] for line in seeds.values()] for name, seeds in last.items()}
     (pages / "mini_imagenet_separation.svg").write_text(plots.separation(quantiles))
-    values = ("distance", "distance over feature norm", "nearest distance over feature norm", "cosine, centred")
-    rows = [
-        [
-            name,
-            *(_cell([line["values"][value] for line in seeds.values()], 1) for value in values),
-            "" if name not in APART else f"{APART[name]:.3f}",
-        ]
-        for name, seeds in last.items()
+    values = ["distance", "distance over feature norm", "nearest distance over feature norm", "cosine, centred"]
+    return [
+        "The paper's raw mean distance depends on the scale of the features, which the last layer can undo: beside it stands the distance over the features' mean norm.",
+        "",
+        table(["strategy", *values, "the paper: distance"], _beside(_rows(last, values, 1), APART)),
+        "",
+        "![Distances between class means](./mini_imagenet_separation.svg)",
+        "",
+        f"**Verdict (raw distance).** {verdict(last, values[0], 1)} **(Over the norm.)** {verdict(last, values[1], 1)}",
     ]
-    return "\n".join(
-        [
-            "## Separation of the class means",
-            "",
-            "The paper's raw mean distance depends on the scale of the features, which the last layer can undo: beside it stands the distance over the features' mean norm.",
-            "",
-            table(["strategy", *values, "the paper: distance"], rows),
-            "",
-            "![Distances between class means](./mini_imagenet_separation.svg)",
-            "",
-            f"**Verdict (raw distance).** {verdict(last, _value('distance'))} **(Over the norm.)** {verdict(last, _value('distance over feature norm'))}",
-        ]
-    )
 
 
-def tail(runs: list[Run], pages: Path) -> str:  # noqa: ARG001
+def tail(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     """Accuracy and picks in the head, the middle and the tail at the last budget."""
-    rounds = _rounds(runs, "tail")
-    if not rounds:
-        return ""
     last = rounds[max(rounds)]
-    values = list(next(iter(next(iter(last.values())).values()))["values"])
+    values = list(_any(last)["values"])
     shares = [value for value in values if value.startswith("accuracy")]
-    rows = [
-        [
-            name,
-            *(
-                _cell([line["values"][value] for line in seeds.values()], 100 if value in shares else 1)
-                for value in values
-            ),
-        ]
-        for name, seeds in last.items()
+    picked = values[len(shares) :]
+    rows = [[*left, *right[1:]] for left, right in zip(_rows(last, shares), _rows(last, picked, 1), strict=True)]
+    return [
+        f"Thirds of the classes by their size in the pool, at {max(rounds):,} labels; how much of each was picked, over its share of the pool.",
+        "",
+        table(["strategy", *shares, *picked], rows),
     ]
-    return "\n".join(
-        [
-            "## Head, middle and tail",
-            "",
-            f"Thirds of the classes by their size in the pool, at {max(rounds):,} labels; how much of each was picked, over its share of the pool.",
-            "",
-            table(["strategy", *values], rows),
-        ]
-    )
 
 
-PARTS: dict[str, Callable[[list[Run], Path], str]] = {
+PARTS: dict[str, Callable[[Rounds, Path], list[str]]] = {
     "ood": ood,
     "probe": probe,
     "separation": separation,
@@ -215,18 +148,20 @@ PARTS: dict[str, Callable[[list[Run], Path], str]] = {
 """Every part by the name of its task."""
 
 
-def verdict(found: Found, value: Callable[[Line], float]) -> str:
+def verdict(found: Found, value: str, scale: float = 100) -> str:
     """Plain words about the claim that ncal is above random and the others, by a value of the evaluations."""
     if not {"ncal", "random"} <= set(found):
         return "Could not be tested yet: runs of ncal and random are wanted."
     seeds = sorted(set(found["ncal"]) & set(found["random"]))
     if len(seeds) < 3:
         return f"Too early: {len(seeds)} of 3 seeds are evaluated."
-    gain = estimate(np.array([value(found["ncal"][seed]) - value(found["random"][seed]) for seed in seeds]))
-    words = f"ncal against random {100 * float(gain.mean):+.1f} ({100 * float(gain.low):+.1f} to {100 * float(gain.high):+.1f})"
-    means = {name: np.mean([value(line) for line in lines.values()]) for name, lines in found.items()}
+    gain = estimate(
+        np.array([_number(found["ncal"][seed], value) - _number(found["random"][seed], value) for seed in seeds])
+    )
+    words = f"ncal against random {_signed(gain, scale)}"
+    means = {name: np.mean(_numbers(lines, value)) for name, lines in found.items()}
     above = [name for name, mean in means.items() if mean > means["ncal"] and "ncal(" not in name]
-    if gain.low <= 0:
+    if not gain.low > 0:
         return f"Does not hold: no reliable gain over random; {words}."
     if above:
         return f"Holds in part: above random, not above {', '.join(above)}; {words}."
@@ -239,7 +174,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def _rounds(runs: list[Run], task: str) -> dict[int, Found]:
+def _rounds(runs: list[Run], task: str) -> Rounds:
     """The task's evaluations by number of labels."""
     found: dict[int, Found] = {}
     for run in runs:
@@ -249,20 +184,30 @@ def _rounds(runs: list[Run], task: str) -> dict[int, Found]:
     return found
 
 
-def _scores(found: Found) -> list[str]:
-    line = next(iter(next(iter(found.values())).values()))
-    return [name.removesuffix(", near, auroc") for name in line["shown"] if name.endswith(", near, auroc")]
+def _any(found: Found) -> Line:
+    return next(iter(next(iter(found.values())).values()))
 
 
-def _value(name: str) -> Callable[[Line], float]:
-    return lambda line: float(line["values"][name])
+def _number(line: Line, value: str) -> float:
+    return float(line["accuracy"] if value == ACCURACY else line["values"][value])
 
 
-def _grand_mean(found: Found, value: str) -> float:
-    return float(np.mean([np.mean([line["values"][value] for line in seeds.values()]) for seeds in found.values()]))
+def _numbers(seeds: dict[int, Line], value: str) -> list[float]:
+    return [_number(line, value) for line in seeds.values()]
 
 
-def _matched(rounds: dict[int, Found], value: str) -> str:
+def _rows(found: Found, values: list[str], scale: float = 100) -> list[list[str]]:
+    """A row a strategy, a cell a value."""
+    return [[name, *(_cell(_numbers(seeds, value), scale) for value in values)] for name, seeds in found.items()]
+
+
+def _beside(rows: list[list[str]], figures: Mapping[str, tuple[float, ...]]) -> list[list[str]]:
+    """The paper's figures in a last column."""
+    digits = 3 if figures is APART else 2
+    return [[*row, ", ".join(f"{value:.{digits}f}" for value in figures.get(row[0], ()))] for row in rows]
+
+
+def _matched(rounds: Rounds, value: str) -> str:
     """AUROC follows accuracy: the same difference where both are equally accurate."""
     budgets = sorted(rounds)
     differences = []
@@ -273,20 +218,20 @@ def _matched(rounds: dict[int, Found], value: str) -> str:
             if all(lines):
                 curves[name] = (
                     [line["accuracy"] for line in lines if line],
-                    [line["values"][value] for line in lines if line],
+                    [_number(line, value) for line in lines if line],
                 )
         if len(curves) == 2:
             found = at_matched_accuracy(curves).values
             differences.append(found["ncal"] - found["random"])
     if len(differences) < 2:
         return ""
-    gain = estimate(np.array(differences))
-    low, mean, high = (100 * float(one) for one in (gain.low, gain.mean, gain.high))
-    return f" At equal accuracy of the classifiers: {mean:+.1f} ({low:+.1f} to {high:+.1f})."
+    return f" At equal accuracy of the classifiers: {_signed(estimate(np.array(differences)), 100)}."
 
 
-def _theirs(figures: Mapping[str, tuple[float, ...]], name: str) -> str:
-    return ", ".join(f"{value:.2f}" for value in figures.get(name, ()))
+def _signed(gain: Estimate, scale: float) -> str:
+    digits = 1 if scale == 100 else 3
+    low, mean, high = (f"{scale * float(one):+.{digits}f}" for one in (gain.low, gain.mean, gain.high))
+    return f"{mean} ({low} to {high})"
 
 
 def _cell(numbers: list[float], scale: float = 100) -> str:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from beyond import PARTS, table  # noqa: E402
+from beyond import part, table  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
 from study import ABLATIONS, VARIANTS, plan  # noqa: E402
@@ -144,8 +144,8 @@ def write_page(page: Page) -> str:
     text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
     verdict = _verdict(found, few)
     text += f"\n\n**Verdict.** {verdict}\n"
-    parts = [PARTS[name](runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
-    text += "".join(f"\n{part}\n" for part in parts)
+    parts = [part(name, runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
+    text += "".join(f"\n{text}\n" for text in parts)
     (PAGES / f"{page.name}.md").write_text(text)
     return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {verdict} |"
 

@@ -168,6 +168,15 @@ def test_a_weak_model_does_not_find_noise_in_clean_labels():
         assert found.low < 0.03  # the card says "check labels" from 0.05 on
 
 
+def test_no_noise_at_all_is_inside_the_interval_too():
+    """Resamples of an estimate at the edge lie on one side of it: without reflection none would reach 0."""
+    low = []
+    for seed in range(6):
+        logits, truth = calibrated(np.random.default_rng(seed), 600, 5, 3.0)
+        low.append(noise_share(logits, truth, model="one_coin", draws=40, seed=seed).low)
+    assert np.sum(np.array(low) == 0) >= 3
+
+
 def test_a_little_noise_among_ten_classes_is_covered():
     inside = 0
     for seed in range(16):

@@ -95,6 +95,10 @@ def test_a_page_with_every_part(results):
     assert "| random | 40.0 | 20.0 | 30.0 | 41.64, 58.69, 37.84, 42.34 |" in text
     assert "43.78, 60.87, 40.01, 44.70 |" in text
     assert (results.PAGES / "mini_imagenet_separation.svg").exists()
+    assert (
+        "**Verdict (raw distance).** Holds: above random and every other strategy here; ncal against random +0.022"
+        in text
+    )
 
 
 def test_no_gain_is_said_as_plainly(results):
@@ -102,6 +106,12 @@ def test_no_gain_is_said_as_plainly(results):
     row, text = page_of(results, "mini_imagenet")
     assert "Does not hold: no reliable gain over random" in row
     assert "**Verdict (near).** Does not hold: no reliable gain over random; ncal against random -2.2" in text
+
+
+def test_no_difference_at_all_is_no_gain(results):
+    finish(results, "mini_imagenet", {}, EVALUATIONS)
+    _, text = page_of(results, "mini_imagenet")
+    assert text.count("Does not hold: no reliable gain over random; ncal against random +0.0 (") == 3
 
 
 def test_a_rival_above_is_named(results):

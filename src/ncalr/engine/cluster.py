@@ -113,21 +113,18 @@ class RayCrew:
 def start(ray: Any, address: str | None, workers: int | None) -> None:
     """Join a cluster, or start one that only this machine reaches."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # tasks without GPUs may still look for them
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    how: dict[str, Any] = {"address": address}
     if address is None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would keep one in the home directory
+        how = {
+            "address": "local",
+            "num_cpus": workers or cores(),
+            "include_dashboard": False,
+            "_node_ip_address": LOOPBACK,
+            "object_store_memory": 256 << 20,
+        }
     _forget_token(ray)
-    if address is not None:
-        ray.init(address=address, **quiet)
-        return
-    ray.init(
-        address="local",
-        num_cpus=workers or cores(),
-        include_dashboard=False,
-        _node_ip_address=LOOPBACK,
-        object_store_memory=256 << 20,
-        **quiet,
-    )
+    ray.init(**how, log_to_driver=False, logging_level="ERROR")
 
 
 def _forget_token(ray: Any) -> None:
