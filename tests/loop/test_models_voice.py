@@ -38,6 +38,11 @@ def test_what_was_said_last_before_it_knew_the_labels_by_heart_counts():
     assert whole.of([8]) == pytest.approx(np.array([[0.3, 0.7]]))
 
 
+def test_one_label_in_twenty_contradicted_is_not_yet_by_heart():
+    voice = voice_of(model(0.5, 0.95, 1.0, logits=np.zeros((2, 2))), [1])
+    assert voice.of([1]) == pytest.approx(np.array([[0.8, 0.2]]))
+
+
 def answered(count, right):
     """So many items of class 0, called 0 at this rate."""
     labels = [0 if at < right * count else 1 for at in range(count)]

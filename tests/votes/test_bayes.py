@@ -185,3 +185,12 @@ def test_bad_input_to_a_consensus_by_name(votes, method, options, words):
         aggregate(given, method, **options)
     with pytest.raises(BadInput, match="write -1 where"):
         Votes.from_matrix([[0, 1], [1]], classes=2)
+
+
+def test_nobody_counts_against_what_they_say():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, 400)
+    table = np.stack([truth, 1 - truth], axis=1)  # one always right, one always wrong
+    found = bayes(Votes.from_matrix(table, 2), model(rng, truth, 2, 2.0))
+    assert found.accuracy[1] == 0.5
+    assert (found.labels == truth).mean() > 0.95
