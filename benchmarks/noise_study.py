@@ -3,14 +3,16 @@
     python3 benchmarks/noise_study.py run   --data ROOT --out DIR --minutes 9    as many trainings as fit
     python3 benchmarks/noise_study.py audit --data ROOT --out DIR --minutes 9    all 50,000 labels, worst and aggregate
     python3 benchmarks/noise_study.py cleanlab --data ROOT --out DIR             its rival, where that is installed
+    python3 benchmarks/noise_study.py wrong --data ROOT --out DIR                how many of the labels learnt are wrong
     python3 benchmarks/noise_study.py status --out DIR                           what is done, what is missing
     python3 benchmarks/noise_study.py keep   --out DIR                           its journals into results/noise
 
 ROOT holds cifar10 and cifar10n_labels.npz (row-aligned with it). The experiments:
 
 * the three annotators of each image as the oracle, 2,000 to 12,000 answers by 2,500: random and ncal with single
-  labels, ncal with three votes an item, ncal with our policy (learning its labels, or the posterior behind them); with
-  plain and with noise-tolerant training;
+  labels, ncal with three votes an item, ncal with our policy (learning the posterior behind its labels); with plain and
+  with noise-tolerant training. `TRIED` are forms of our policy before it took unchecked answers on trust: kept as they
+  were measured, not to be run again;
 * the worst label of each image (40.2 % wrong) as a single noisy oracle: random, margin, badge, ncal, and ncal with
   robust class means; with plain and with noise-tolerant training;
 * the audit: how well wrong labels are found, by ours and by its rivals (`audit_scores`).
@@ -42,6 +44,8 @@ from ncalr.evaluate.crossfit import crossfit_jobs, cut, gather  # noqa: E402
 from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
 from ncalr.geometry.statistics import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
+from ncalr.lab.noise import learnt, truth_of  # noqa: E402
+from ncalr.lab.runner import read_runs  # noqa: E402
 from ncalr.learn.learner import Job, Model  # noqa: E402
 
 FILE = "cifar10n_labels.npz"
@@ -51,9 +55,13 @@ TRAININGS = {"plain": "strong(epochs=100)", "elr": "strong(epochs=100, loss=elr)
 POLICIES = {
     "single": ("single", ("random", "ncal")),
     "votes": ("votes(n=3)", ("ncal",)),
-    "doubts": ("doubts", ("ncal",)),
-    "bayes": ("doubts(method=bayes)", ("ncal",)),
-    "posterior": ("doubts(method=bayes, soft=True)", ("ncal",)),
+    "ours": ("doubts(soft=True)", ("ncal",)),
+}
+TRIED = {
+    "posterior": "doubts(method=bayes, soft=True)",
+    "bayes": "doubts(method=bayes)",
+    "few": "doubts(method=bayes, again=0.03)",
+    "fewsoft": "doubts(method=bayes, soft=True, again=0.03)",
 }
 ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 
@@ -71,6 +79,15 @@ def plan() -> dict[str, Experiment]:
             found[f"people-{name}-{training}"] = _experiment(strategies, recipe, PEOPLE, answers)
     worst = {f"worst-{training}": _experiment(ALONE, recipe, WORST, "single") for training, recipe in TRAININGS.items()}
     return found | worst
+
+
+def tried() -> dict[str, Experiment]:
+    """Earlier forms of our policy."""
+    return {
+        f"people-{name}-{training}": _experiment(("ncal",), recipe, PEOPLE, answers)
+        for training, recipe in TRAININGS.items()
+        for name, answers in TRIED.items()
+    }
 
 
 def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: str) -> Experiment:
@@ -93,6 +110,22 @@ def _kinds(only: list[str]) -> dict[str, dict[str, Experiment]]:
         if not only or any(name.startswith(start) for start in only):
             found.setdefault(f"{name.split('-')[0]} {name.split('-')[-1]}", {})[name] = experiment
     return found
+
+
+def wrong(data: Path, out: Path) -> None:
+    """How many of the labels that each training learnt are wrong: wrong.jsonl, a line a training."""
+    lines: list[dict[str, Any]] = []
+    truths: dict[str, Any] = {}
+    for name, one in {**plan(), **tried()}.items():
+        if not (out / name / "experiment.json").exists():
+            continue
+        if one.dataset not in truths:
+            dataset = load(one.dataset, data)
+            truths[one.dataset] = truth_of(dataset.pool, dataset.labels)
+        for run in read_runs(out / name):
+            here = {"experiment": name, "strategy": run.strategy, "seed": run.seed}
+            lines += [here | row._asdict() for row in learnt(run, truths[one.dataset])]
+    (out / "wrong.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 # -- the audit ----------------------------------------------------------------------------------------------------
@@ -285,7 +318,7 @@ def _append(path: Path, line: dict[str, Any]) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "audit", "cleanlab", "status", "keep"])
+    parser.add_argument("what", choices=["run", "audit", "cleanlab", "wrong", "status", "keep"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "noise")
     parser.add_argument("--minutes", type=float, default=9.0)
@@ -299,6 +332,8 @@ def main() -> None:
         audit_all(arguments.data, arguments.out, arguments.minutes, arguments.together)
     elif arguments.what == "cleanlab":
         cleanlab(arguments.data, arguments.out)
+    elif arguments.what == "wrong":
+        wrong(arguments.data, arguments.out)
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "noise")
     else:

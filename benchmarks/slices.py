@@ -85,7 +85,10 @@ def status(out: Path, plan: Group) -> None:
 
 
 def keep(out: Path, target: Path) -> None:
-    """Copy every JSON file below `out`, without models, scores of single picks and the name of a machine's kernel."""
+    """Copy every JSON file below `out`, without models, scores of single picks and the name of a machine's kernel.
+
+    Posteriors that were learnt go too, where a run has ended: they are most of its journal, and nothing needs them.
+    """
     for source in sorted(out.rglob("*.json*")):
         if "models" in source.relative_to(out).parts:
             continue
@@ -93,9 +96,11 @@ def keep(out: Path, target: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text()
         if source.name == "journal.jsonl":
-            text = "".join(
-                json.dumps(_compact(line), separators=(",", ":")) + "\n" for line in map(json.loads, text.splitlines())
-            )
+            lines = [_compact(line) for line in map(json.loads, text.splitlines())]
+            if lines and lines[-1].get("stop"):
+                for line in lines:
+                    line.get("consensus", {}).pop("soft", None)
+            text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         elif source.name == "environment.json":
             text = (
                 json.dumps({name: fact for name, fact in json.loads(text).items() if name != "system"}, indent=1) + "\n"

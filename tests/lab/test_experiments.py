@@ -21,7 +21,7 @@ from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
-from ncalr.oracles import Noisy, Truth
+from ncalr.oracles import Annotators, Noisy, Truth
 
 EXPERIMENT = Experiment(strategies=("ncal", "random", "margin"), seeds=2, start=12, step=8, end=28)
 
@@ -166,6 +166,26 @@ def test_experiments_conducted_together_are_those_conducted_alone(whole, tmp_pat
         alone = whole[0] if name == "whole" else tmp_path / f"{name} alone"
         conduct(part.experiment, Counting(), part.settings, 4, alone)
         assert asked(part.out) == asked(alone)
+
+
+def test_policies_share_a_first_training_whoever_comes_first(tmp_path):
+    """One that asks a model more than the others do, when trainings run one by one."""
+
+    def several(seed):
+        one = setting(seed)
+        people = {f"person {n}": Noisy(one.oracle, "symmetric(rate=0.2)", seed=n) for n in range(3)}
+        return replace(one, oracle=Annotators(people))
+
+    small = {**EXPERIMENT.as_dict(), "strategies": ["random"], "seeds": 1}
+    for answers in ("single", "doubts"):
+        parts = [
+            Part(Experiment(**{**small, "answers": one}), several, 4, tmp_path / answers / one)
+            for one in sorted(("single", "doubts"), key=lambda one: one != answers)
+        ]
+        learner = Counting()
+        conduct_together(parts, learner)
+        assert learner.trained == 1 + 2 * 2
+    assert journals(tmp_path / "single" / "doubts") == journals(tmp_path / "doubts" / "doubts")
 
 
 @pytest.mark.parametrize("together", [1, 2, 6])

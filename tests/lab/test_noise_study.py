@@ -60,13 +60,14 @@ def root(tmp_path, digits):
 
 def test_the_plan_is_what_must_be_shown(study):
     plan = study.plan()
-    assert len(plan) == 12
+    assert len(plan) == 8
     assert {e.budgets for e in plan.values()} == {(2000, 4500, 7000, 9500, 12000)}
     assert {e.seeds for e in plan.values()} == {3}
     people = {e.answers for name, e in plan.items() if name.startswith("people")}
-    assert people == {"single", "votes(n=3)", "doubts", "doubts(method=bayes)", "doubts(method=bayes, soft=True)"}
+    assert people == {"single", "votes(n=3)", "doubts(soft=True)"}
+    assert not plan.keys() & study.tried().keys()
     assert plan["worst-elr"].strategies == ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
-    assert "/" not in plan["people-doubts-elr"].noise, "no machine's path in a result"
+    assert "/" not in plan["people-ours-elr"].noise, "no machine's path in a result"
 
 
 def test_slices_add_up(study, root, capsys, monkeypatch):
@@ -97,7 +98,8 @@ def test_what_is_kept_is_enough_to_go_on(study, root, monkeypatch):
     recipe = "digits(epochs=2, checkpoints=2)"
 
     def plan(end):
-        one = Experiment("digits", ("ncal",), recipe=recipe, noise=study.PEOPLE, answers="doubts", end=end, **small)
+        soft = "doubts(soft=True)"
+        one = Experiment("digits", ("ncal",), recipe=recipe, noise=study.PEOPLE, answers=soft, end=end, **small)
         return {"people-doubts-plain": one}
 
     monkeypatch.setattr(study, "plan", lambda: plan(45))
@@ -109,6 +111,13 @@ def test_what_is_kept_is_enough_to_go_on(study, root, monkeypatch):
     assert any("scores" in line for line in whole.lines)
     assert not any("scores" in line or "parts" in line for line in kept.lines)
     assert "system" not in json.loads((kept.journal.folder / "environment.json").read_text())
+    assert "soft" in whole.lines[0]["consensus"]
+    assert not any("soft" in line.get("consensus", {}) for line in kept.lines)
+    study.wrong(root, root / "kept")
+    first, last = (json.loads(line) for line in (root / "kept" / "wrong.jsonl").read_text().splitlines())
+    assert (first["answers"], first["items"], last["answers"]) == (30, 30, 45)
+    assert last["items"] == len(replay(whole.lines).labels) < 45
+    assert 0 < first["wrong"] < 1
 
 
 @pytest.mark.parametrize("part", ["ours", "plain", "in sample"])

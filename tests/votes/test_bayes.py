@@ -40,7 +40,7 @@ def test_one_answer_an_item_is_enough_to_judge_people_and_labels(skill, least):
 @pytest.mark.parametrize("wrong", [0.4, 2.5])
 def test_a_model_too_sure_or_too_modest_is_tempered(wrong):
     rng = np.random.default_rng(1)
-    votes, truth = crowd(rng, 4000, coins([0.8, 0.8], 10), answers=1)
+    votes, truth = crowd(rng, 4000, coins([0.8, 0.8], 10))
     probs = model(rng, truth, 10, 2.0)
     plain, other = bayes(votes, probs), bayes(votes, tempered(probs, 1 / wrong))
     np.testing.assert_allclose(other.posterior, plain.posterior, atol=0.05)
@@ -139,10 +139,11 @@ def test_what_an_answer_is_worth():
     alpha = found.accuracy[0]
     worth = gains(votes, found)
     for row in range(4):
-        after = 0.0
+        before, after = found.posterior[row], 0.0
         for said in range(3):
-            after += max(found.posterior[row, k] * (alpha if k == said else (1 - alpha) / 2) for k in range(3))
-        assert worth[row] == pytest.approx(max(after - found.posterior[row].max(), 0), abs=1e-12)
+            both = [before[k] * (alpha if k == said else (1 - alpha) / 2) for k in range(3)]
+            after += sum(both) * sum((one / sum(both)) ** 2 for one in both)
+        assert worth[row] == pytest.approx(after - (before**2).sum(), abs=1e-12)
     assert worth.argmax() == 2
     assert worth[3] == pytest.approx(0, abs=1e-9)
 
@@ -153,7 +154,7 @@ def test_nobody_has_answered():
     assert found.labels.tolist() == [-1, -1]
     assert np.isnan(found.accuracy).all()
     np.testing.assert_allclose(found.posterior, [[0.9, 0.1], [0.5, 0.5]])
-    assert gains(votes, found)[1] == pytest.approx(0.3)  # 0.8, what an annotator of whom nothing is known gets right
+    assert gains(votes, found)[1] == pytest.approx(0.8**2 + 0.2**2 - 0.5)  # an annotator of whom nothing is known
 
 
 def test_gains_need_their_own_consensus():
@@ -194,3 +195,37 @@ def test_nobody_counts_against_what_they_say():
     found = bayes(Votes.from_matrix(table, 2), model(rng, truth, 2, 2.0))
     assert found.accuracy[1] == 0.5
     assert (found.labels == truth).mean() > 0.95
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_a_model_that_has_learnt_what_people_say_does_not_make_them_all_right(classes):
+    """Items look like one or more other classes, people err there, and the model says how often they say what."""
+    rng = np.random.default_rng(0)
+    truth, sure = rng.integers(0, classes, 4000), rng.uniform(0.5, 1, 4000)
+    said = rng.dirichlet(np.full(classes, 0.3), 4000)
+    said[np.arange(4000), truth] = 0
+    said *= ((1 - sure) / said.sum(axis=1))[:, None]
+    said[np.arange(4000), truth] = sure
+    answers = np.array([rng.choice(classes, p=row) for row in said])
+    votes = Votes.from_matrix(answers[:, None], classes=classes)
+    found = bayes(votes, said)
+    assert found.accuracy[0] == pytest.approx(0.8, abs=1e-6)
+    assert (found.labels == truth).mean() > (answers == truth).mean() + 0.02
+    assert gains(votes, found)[answers != truth].mean() > 2 * gains(votes, found)[answers == truth].mean()
+
+
+def test_answers_that_others_checked_say_how_often_people_are_right():
+    """Two who answer about everything are judged by each other, far from four in five; those alone keep to that."""
+    rng = np.random.default_rng(5)
+    votes, truth = crowd(rng, 2000, coins([0.95, 0.95], 10))
+    np.testing.assert_allclose(bayes(votes, np.full((2000, 10), 0.1)).accuracy, 0.95, atol=0.02)
+    alone = Votes.from_long(votes.items, ["ann"] * 2000, truth, 10)
+    assert bayes(alone, np.full((2000, 10), 0.1)).accuracy[0] == pytest.approx(0.8, abs=1e-6)
+
+
+def test_among_single_answers_those_who_fare_worse_with_the_model_are_trusted_less():
+    rng = np.random.default_rng(6)
+    votes, truth = crowd(rng, 3000, coins([0.85, 0.85, 0.2], 10), answers=1)
+    found = bayes(votes, model(rng, truth, 10, 2.5))
+    assert found.accuracy[2] < 0.5
+    assert found.accuracy[:2].min() > 0.85

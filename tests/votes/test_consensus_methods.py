@@ -428,8 +428,8 @@ def test_annotators_who_have_not_answered_yet_change_no_doubts() -> None:
 
 
 def test_without_second_opinions_annotators_are_weighed_against_the_model() -> None:
-    votes = Votes.from_matrix([[0, -1], [1, -1], [-1, 0], [-1, 1], [-1, 1], [0, -1]], 2)
-    found = crowdlab(votes, softly(np.array([0, 1, 1, 0, 1, 0]), 2, 0.9))
+    votes = Votes.from_matrix([[0, -1], [1, -1], [-1, 0], [-1, 1], [-1, 1], [0, -1]] * 5, 2)
+    found = crowdlab(votes, softly(np.array([0, 1, 1, 0, 1, 0] * 5), 2, 0.9))
     assert found.weights[0] > found.weights[1]
     assert any("no item has a second opinion" in note for note in found.notes)
     assert np.isfinite(doubts(votes, found)).all()

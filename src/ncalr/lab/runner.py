@@ -18,6 +18,7 @@ import numpy as np
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, needs_of
+from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, claim, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
@@ -81,7 +82,10 @@ def conduct_together(
     """Several experiments with one learner: their trainings run side by side, equal first ones are made once."""
     with ExitStack() as locks:
         runs = [run for part in parts for run in _open_all(part, seeds, locks)]
-        first_needs = needs_of(*(strategy for part in parts for strategy in part.experiment.strategies))
+        asked = [part.experiment for part in parts]
+        first_needs = needs_of(*(strategy for one in asked for strategy in one.strategies)).union(
+            *(policy(one.answers).needs for one in asked)
+        )
         for run in runs:
             _tell(watcher, run)
         together = max(int(getattr(learner, "together", 1)), 1)

@@ -115,7 +115,7 @@ class Doubts(Policy):
 
     new: float = 0.3  # least share of a round's answers that new items get
     again: float = 0.1  # least share that second opinions get
-    method: str = "crowdlab"
+    method: str = "bayes"
     soft: bool = False
     most: int = 3  # answers an item may get; no more than there are annotators
 

@@ -3,18 +3,21 @@
     posterior_ik ~ p_M(k | i)^(1/T)  times, for every answer about i,  alpha_j if it is k, else (1 - alpha_j) / (c - 1)
 
 Dawid and Skene's model ("Maximum likelihood estimation of observer error-rates using the EM algorithm", 1979) in its
-one-coin form, with the model's probabilities in the place of the class shares. The accuracies alpha and the temperature
-T of the model are those under which the answers are likeliest: T by a search, alpha by EM inside it, each annotator
-held to the common accuracy by a prior worth ten answers. So nobody needs a co-annotator to be judged: the model is
-everybody's, and where it says 0.98 and the answer is another, either it is too sure of itself (then it is so elsewhere,
-and T grows) or the annotator was wrong (then alpha falls).
+one-coin form, with the model's probabilities in the place of the class shares. The temperature T of the model is the
+one under which the answers are likeliest; alpha is found by EM inside that search, each annotator held to the common
+accuracy by a prior worth ten answers.
 
-With one answer an item and a weak model these two cannot be told apart, and likelihood alone would as soon believe the
-model. So three things are known beforehand: people are right in four cases of five (a prior worth twenty answers and
-one in twenty of those given), nobody is worse than chance, and a model is heard only if the answers are likelier with
-it than with no model at all, by log(n) / 2 (Schwarz's criterion for the one parameter T). Simulated with answers right
-in 80 % and models right in 10 to 50 % (2, 3 and 10 classes, 20 to 1,000 items): labels right 0.72 to 0.81, as the
-answers are; without the three 0.10 to 0.75.
+**How often people are right cannot be read off single answers.** A model that has learnt from answers says what people
+say: where they mix two classes up it says 0.7 and 0.3, and so many of the answers are each. That they are all right and
+such items are in truth the one or the other explains this as well as that one item has one class and three answers in
+ten are wrong; likelihood even prefers the first, since people err where things look alike and not by a coin. So people
+are judged by items that several have answered. An answer that nobody checked counts as second opinions do (four fifths
+right, `_FIRST`, before there are any), more or less by how its annotator's answers fare with the model beside
+everybody's; and without second opinions the model is taken to be no surer than it says. docs/log.md has what that is
+worth on CIFAR-10N.
+
+Nobody is taken to be worse than chance, and a model is heard only if the answers are likelier with it than with no
+model at all, by log(n) / 2 (Schwarz's criterion for the one parameter T): weak models leave answers as they are.
 
 CROWDLAB averages opinions; Bayes' rule multiplies them. Ten classes, an answer of somebody who is right in four cases
 of five, a model that says 0.3 to it: the average of both is 0.55, the product 0.94. The average is a fine order of
@@ -24,11 +27,13 @@ whose guesses 34, 67 and 96 % are right: labels right 0.82, 0.82 and 0.86 by CRO
 
 The model's probabilities must be out-of-sample, or of an early phase of training (`ncalr.votes.model`).
 
-`gains` says what one more answer is worth: by how much the chance that the best guess is right is expected to grow.
+`gains` says what one more answer is worth: by how much the chance that a label drawn from the posterior is right (the
+sum of its squares) is expected to grow.
 
-    gain_i = sum over answers l of  max over k of posterior_ik P(l | k)   -   max over k of posterior_ik
+    gain_i = sum over answers l of  sum over k of (posterior_ik P(l | k))^2 / P(l)   -   sum over k of posterior_ik^2
 
-It stands on one scale for items with answers and without: of a new item the best guess is the model's own.
+It stands on one scale for items with answers and without: of a new item the posterior is the model's own. (The chance
+that the *best* guess is right does not serve: where one answer cannot overturn it, its gain is 0, doubted or not.)
 
 >>> votes = Votes.from_matrix([[0], [1], [0], [1], [-1]], classes=2)
 >>> found = bayes(votes, [[0.9, 0.1], [0.2, 0.8], [0.8, 0.2], [0.3, 0.7], [0.5, 0.5]])
@@ -41,6 +46,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 
 from ncalr.errors import BadInput
 from ncalr.votes.answers import Floats, Votes
@@ -50,10 +56,10 @@ from ncalr.votes.model import as_probs, tempered
 
 _STRENGTH = 10.0  # answers that the common accuracy is worth
 _FIRST = 0.8  # the common accuracy before anybody has answered
-_TRUST, _SHARE = 20.0, 0.05  # what that is worth: so many answers, and such a share of those given
+_TRUST = 20.0  # answers that this is worth
 _NEAR = 1e-4  # accuracies stay so far from 1
 _STILL = 1e-6  # a smaller change of the accuracies ends the search for them
-_TEMPERATURES = np.geomspace(0.1, 100, 13)
+_COLDEST, _HOTTEST = 0.1, 100.0  # temperatures
 
 
 def bayes(
@@ -80,8 +86,7 @@ def bayes(
     note = f"the model's probabilities were taken at temperature {temperature:.2f}"
     if np.isinf(temperature):
         note = "the model was not heard: the answers are no likelier with it than without"
-    everything = np.ones(len(votes), bool)  # the model has read every item
-    return conclude(votes, "bayes", posterior, choice, alpha, coin_worth(votes, posterior, everything), notes=(note,))
+    return conclude(votes, "bayes", posterior, choice, alpha, coin_worth(votes, posterior), notes=(note,))
 
 
 def gains(votes: Votes, consensus: Consensus) -> Floats:
@@ -92,20 +97,24 @@ def gains(votes: Votes, consensus: Consensus) -> Floats:
     alpha = float(np.average(known, weights=consensus.given[np.isfinite(consensus.accuracy)])) if len(known) else _FIRST
     posterior = consensus.posterior
     other = (1 - alpha) / (posterior.shape[1] - 1)
-    best, second = np.sort(posterior, axis=1)[:, [-1, -2]].T
-    rival = np.where(posterior == best[:, None], second[:, None], best[:, None])  # the best of the other classes
-    after = np.maximum(posterior * alpha, rival * other).sum(axis=1)
-    return np.asarray(np.maximum(after - best, 0), np.float64)
+    squares = (posterior**2).sum(axis=1)
+    said = other + (alpha - other) * posterior  # the chance of each answer
+    after = (other**2 * squares[:, None] + (alpha**2 - other**2) * posterior**2) / said
+    return np.asarray(np.maximum(after.sum(axis=1) - squares, 0), np.float64)
 
 
 def _temperature(named: _Named, probs: Floats, iterations: int) -> float:
-    """The likeliest temperature of the model; infinite where it says nothing about the answers."""
+    """The likeliest temperature of the model; infinite where it says nothing about the answers.
+
+    Below 1, which makes it surer than it says it is, only where second opinions tell how often people are right.
+    """
     from scipy.optimize import minimize_scalar
 
     def unlikely(log: float) -> float:
         return -_fit(named, _heard(probs, float(np.exp(log))), iterations)[1]
 
-    grid = np.log(_TEMPERATURES)
+    coldest = _COLDEST if named.later.sum() >= _TRUST else 1.0
+    grid = np.log(np.geomspace(coldest, _HOTTEST, 13))
     best = int(np.argmin([unlikely(log) for log in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(unlikely, bounds=around, method="bounded", options={"xatol": 0.01})
@@ -125,6 +134,9 @@ class _Named:
         self.votes, self.classes = votes, classes
         self.cells, self.of_answer = np.unique(votes.item * classes + votes.label, return_inverse=True)
         self.item = self.cells // classes
+        self.alone = ~votes.checked
+        self.later = np.ones(len(votes), bool)  # whether an answer came after another about its item
+        self.later[np.unique(votes.item, return_index=True)[1]] = False
 
     def gains(self, alpha: Floats) -> tuple[Floats, Floats]:
         """By how much each named class gains on the unnamed ones (log), and the most of each item, or 0."""
@@ -135,25 +147,41 @@ class _Named:
         np.maximum.at(most, self.item, gain)
         return gain, most
 
+    def accuracies(self, right: Floats) -> Floats:
+        """Each annotator's, from how surely each answer is right.
+
+        An answer that nobody checked counts as second opinions do, more or less by how this annotator's fare there.
+        """
+        votes, alone, second = self.votes, self.alone, right[self.later]
+        taken = (float(second.sum()) + _TRUST * _FIRST) / (len(second) + _TRUST)
+        many = np.bincount(votes.annotator[alone], minlength=len(votes.annotators))
+        sure = np.bincount(votes.annotator[alone], right[alone], minlength=len(many))
+        checked = np.bincount(votes.annotator[~alone], right[~alone], minlength=len(many))
+        usual = float(sure.sum() / max(many.sum(), 1))
+        fares = _odds((sure + _STRENGTH * usual) / (many + _STRENGTH)) - _odds(usual)
+        found = checked + many * expit(_odds(taken) + fares)
+        common = (float(found.sum()) + _TRUST * _FIRST) / (len(right) + _TRUST)
+        held = (found + _STRENGTH * common) / (votes.given + _STRENGTH)
+        return np.asarray(np.clip(held, 1 / self.classes, 1 - _NEAR), np.float64)
+
+
+def _odds(share: Any) -> Any:
+    return logit(np.clip(share, _NEAR, 1 - _NEAR))
+
 
 def _fit(named: _Named, prior: Floats, iterations: int) -> tuple[Floats, float]:
-    """Accuracies, and how likely the answers and the common accuracy are (log), over answered items."""
+    """Accuracies, and how likely the answers are with them (log), over answered items."""
     votes, n = named.votes, len(prior)
-    given = float(votes.given.sum())
-    trust = _TRUST + _SHARE * given
     at = prior.ravel()[named.cells]
     rest = np.maximum(1 - np.bincount(named.item, at, minlength=n), 0)
-    alpha, common = np.full(len(votes.annotators), _FIRST), _FIRST
+    alpha = np.full(len(votes.annotators), _FIRST)
     for turn in range(iterations):
         gain, most = named.gains(alpha)
         share = at * np.exp(gain - most[named.item])
         whole = np.maximum(rest * np.exp(-most) + np.bincount(named.item, share, minlength=n), 1e-300)
         likelihood = float((most + np.log(whole)).sum())
         likelihood += float((np.log1p(-alpha) - np.log(named.classes - 1)) @ votes.given)
-        likelihood += trust * float(_FIRST * np.log(common) + (1 - _FIRST) * np.log1p(-common))
-        right = np.bincount(votes.annotator, (share / whole[named.item])[named.of_answer], minlength=len(alpha))
-        common = (float(right.sum()) + trust * _FIRST) / (given + trust)
-        better = np.clip((right + _STRENGTH * common) / (votes.given + _STRENGTH), 1 / named.classes, 1 - _NEAR)
+        better = named.accuracies((share / whole[named.item])[named.of_answer])
         if np.abs(better - alpha).max() < _STILL or turn == iterations - 1:
             break
         alpha = better

@@ -68,12 +68,9 @@ def expected_accuracy(votes: Votes, posterior: Floats) -> Floats:
     return np.where(votes.given > 0, right / np.maximum(votes.given, 1), np.nan)
 
 
-def coin_worth(votes: Votes, posterior: Floats, counted: Any = None) -> Floats:
-    """As how many observations of right or wrong each annotator's answers count (a,).
-
-    `counted` says which answers, where somebody beside the annotators has judged them.
-    """
-    seen = votes.at(votes.checked if counted is None else counted)
+def coin_worth(votes: Votes, posterior: Floats) -> Floats:
+    """As how many observations of right or wrong each annotator's answers count (a,)."""
+    seen = votes.at(votes.checked)
     n = seen.given.astype(np.float64)
     variance = _variance(np.bincount(seen.annotator, posterior[seen.item, seen.label], minlength=len(n)), n)
     value = 1 / np.sqrt(variance[seen.annotator])
