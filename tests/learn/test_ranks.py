@@ -37,13 +37,13 @@ def train(processes, out, net="resnet8"):
 def test_two_processes_train_as_one(tmp_path):
     one, two = train(1, tmp_path / "one.json"), train(2, tmp_path / "two.json")
     assert (one["size"], two["size"]) == (1, 2)
-    assert two["weight"] == pytest.approx(one["weight"], rel=1e-3)
-    for ours, theirs in zip(one["history"][:5], two["history"][:5], strict=True):  # before differences grow
-        assert theirs == pytest.approx(ours, rel=1e-3, abs=1e-3)
-    assert (np.array(one["log"]) == np.array(two["log"])).mean() > 0.98
+    for ours, theirs in zip(one["history"][:2], two["history"][:2], strict=True):  # before a rounding crosses a ReLU
+        assert theirs == pytest.approx(ours, rel=1e-4, abs=1e-5)
     assert np.shape(two["labelled"]) == (101, 10)
-    np.testing.assert_allclose(two["labelled"], one["labelled"], atol=0.02)
-    assert len(set(one["ids"]) & set(two["ids"])) >= 36
+    np.testing.assert_allclose(two["labelled"], one["labelled"], atol=1e-4)  # of the first check
+    assert two["weight"] == pytest.approx(one["weight"], rel=1e-2)
+    assert (np.array(one["log"]) == np.array(two["log"])).mean() > 0.85
+    assert len(set(one["ids"]) & set(two["ids"])) >= 15
 
 
 def test_alone_everything_stays_as_it_is():

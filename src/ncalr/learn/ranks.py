@@ -91,21 +91,3 @@ def stop() -> None:
     """Leave the others."""
     if distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-class AddAll(torch.autograd.Function):
-    """The sum over all ranks, with a gradient: each rank's loss depends on every rank's part."""
-
-    @staticmethod
-    def forward(_ctx: Any, tensor: Any) -> Any:
-        """The sum."""
-        total = tensor.clone()
-        distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(_ctx: Any, slope: Any) -> Any:
-        """The sum of what all ranks want of it."""
-        total = slope.clone()
-        distributed.all_reduce(total)
-        return total

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ncalr.learn.ranks import AddAll, current
+from ncalr.learn.ranks import current
 
 
 class NormAct(nn.BatchNorm2d):
@@ -41,19 +41,7 @@ class NormAct(nn.BatchNorm2d):
 
     def _over_all_ranks(self, x: Any, residual: Any) -> Any:
         """The same, with the mean and the variance of all ranks' batches."""
-        wide = x.float()
-        axes = (0, *range(2, x.ndim))
-        shape = (1, -1, *[1] * (x.ndim - 2))
-        count = AddAll.apply(torch.tensor(float(x.numel() // x.shape[1]), device=x.device))
-        mean = AddAll.apply(wide.sum(axes)) / count
-        away = wide - mean.view(shape)
-        var = AddAll.apply((away * away).sum(axes)) / count
-        with torch.no_grad():
-            share = self.momentum or 0.1
-            self.running_mean.lerp_(mean, share)
-            self.running_var.lerp_(var * (count / (count - 1).clamp_min(1)), share)
-        scale = self.weight * torch.rsqrt(var + self.eps)
-        out = (away * scale.view(shape) + self.bias.view(shape)).to(x.dtype)
+        out = _OverRanks.apply(x, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
         out = out if residual is None else out + residual
         return F.relu(out) if self.relu else out
 
@@ -61,6 +49,46 @@ class NormAct(nn.BatchNorm2d):
     def is_traced() -> bool:
         """Whether torch.compile looks on: it makes its own fusion."""
         return bool(torch.compiler.is_compiling())
+
+
+class _OverRanks(torch.autograd.Function):
+    """Batch normalisation over the batches of all ranks, one message forwards and one backwards.
+
+    Each rank sends the number, the sum and the sum of squares of its values, the last put together in double precision
+    from those about its own mean; and backwards the sums of the slopes and of their products with the normalised values
+    (Ioffe and Szegedy, "Batch normalization", 2015, with the sums over all ranks). Slopes of weight and bias are this
+    rank's own: the learner adds them with all others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, norm: Any) -> Any:
+        wide, axes, shape = x.float(), (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
+        number = x.numel() // x.shape[1]
+        total = wide.sum(axes).double()
+        middle = total / max(number, 1)
+        about = (wide - middle.float().view(shape)).square().sum(axes).double()
+        message = torch.cat([torch.full_like(total[:1], number), total, about + total * middle])
+        current().add(message)
+        count, mean = message[0], message[1 : 1 + len(total)] / message[0]
+        var = (message[1 + len(total) :] / count - mean * mean).clamp_min(0)
+        share = norm.momentum or 0.1
+        norm.running_mean.lerp_(mean.float(), share)
+        norm.running_var.lerp_((var * (count / (count - 1).clamp_min(1))).float(), share)
+        inverse = torch.rsqrt(var + norm.eps).float()
+        mean = mean.float()
+        ctx.save_for_backward(x, weight, mean, inverse, count.float())
+        normal = (wide - mean.view(shape)) * inverse.view(shape)
+        return (normal * weight.view(shape) + bias.view(shape)).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        x, weight, mean, inverse, count = ctx.saved_tensors
+        axes, shape = (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
+        wide, normal = slope.float(), (x.float() - mean.view(shape)) * inverse.view(shape)
+        own = torch.stack([wide.sum(axes), (wide * normal).sum(axes)])
+        over = current().add(own.clone()) / count
+        dx = (weight * inverse).view(shape) * (wide - over[0].view(shape) - normal * over[1].view(shape))
+        return dx.to(x.dtype), own[1], own[0], None
 
 
 @cache
