@@ -4,7 +4,8 @@ A small-image network on a large GPU is bound by memory: a convolution of 64 cha
 been read three times by normalisation, addition and ReLU. Here the sums are taken in one pass (partial sums of many
 row blocks, so that the whole GPU works even for one small layer), finished in a tiny second kernel that also moves
 the running statistics, and normalisation, residual and ReLU are one more pass; the same three steps backwards, with
-the ReLU's mask recomputed from what is read anyway. Statistics are in float32.
+the ReLU's mask recomputed from what is read anyway. Statistics are in float32. What ends a block is read twice, by the
+next block's convolution and as its residual; the slopes of the two are added where they are read.
 """
 
 from __future__ import annotations
@@ -107,31 +108,27 @@ def _apply(
 
 
 @triton.jit
-def _gradient(slope, value, y, at, here, scale, shift, has_residual: tl.constexpr, relu: tl.constexpr):
-    """The gradient before the ReLU: where there was a residual the mask is read, else recomputed."""
-    if relu:
-        if has_residual:
-            slope = tl.where(tl.load(y + at, mask=here, other=0.0).to(tl.float32) > 0, slope, 0.0)
-        else:
-            slope = tl.where(value * scale + shift > 0, slope, 0.0)
-    return slope
-
-
-@triton.jit
 def _back_sums(
     dy,
+    again,
     x,
     y,
+    kept,
     partial,
     state,
     m,
     c: tl.constexpr,
     splits,
     has_residual: tl.constexpr,
+    has_again: tl.constexpr,
     relu: tl.constexpr,
     step: tl.constexpr,
     width: tl.constexpr,
 ):
+    """kept: the slope before the ReLU, where it is the residual's too or the sum of those of two readers.
+
+    The ReLU's mask is read where there was a residual, else recomputed.
+    """
     channel = tl.program_id(0) * width + tl.arange(0, width)
     split = tl.program_id(1)
     share = tl.cdiv(tl.cdiv(m, step), splits) * step
@@ -145,7 +142,16 @@ def _back_sums(
         at = row[:, None] * c + channel[None, :]
         value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
         slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
-        slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
+        if has_again:  # rounded, as it is kept
+            slope += tl.load(again + at, mask=here, other=0.0).to(tl.float32)
+            slope = slope.to(tl.bfloat16).to(tl.float32)
+        if relu:
+            if has_residual:
+                slope = tl.where(tl.load(y + at, mask=here, other=0.0).to(tl.float32) > 0, slope, 0.0)
+            else:
+                slope = tl.where(value * scale + shift > 0, slope, 0.0)
+        if has_residual or has_again:
+            tl.store(kept + at, slope.to(tl.bfloat16), mask=here)
         total += slope
         product += slope * (value - mean) * inverse
     tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
@@ -170,17 +176,14 @@ def _back_finish(partial, weight, state, out, m, c: tl.constexpr, splits, room: 
 
 @triton.jit
 def _back_apply(
-    dy,
+    slopes,
     x,
-    y,
     dx,
-    d_residual,
     state,
     sums,
     m,
     c: tl.constexpr,
-    has_residual: tl.constexpr,
-    relu: tl.constexpr,
+    masked: tl.constexpr,
     step: tl.constexpr,
     width: tl.constexpr,
 ):
@@ -188,22 +191,21 @@ def _back_apply(
     row = tl.program_id(0).to(tl.int64) * step + tl.arange(0, step)
     here = (row < m)[:, None]
     at = row[:, None] * c + channel[None, :]
-    scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
     mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
     gain = tl.load(sums + 2 * c + channel)[None, :]
     mean_slope = tl.load(sums + 3 * c + channel)[None, :]
     mean_product = tl.load(sums + 4 * c + channel)[None, :]
     value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
-    slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
-    slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
-    if has_residual:
-        tl.store(d_residual + at, slope.to(tl.bfloat16), mask=here)
+    slope = tl.load(slopes + at, mask=here, other=0.0).to(tl.float32)
+    if masked:
+        scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
+        slope = tl.where(value * scale + shift > 0, slope, 0.0)
     result = gain * (slope - mean_slope - (value - mean) * inverse * mean_product)
     tl.store(dx + at, result.to(tl.bfloat16), mask=here)
 
 
 class _NormAct(torch.autograd.Function):
-    """Training: statistics of the batch."""
+    """Training: statistics of the batch. The result is given out twice: the slopes of two readers come in apart."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, residual: Any, weight: Any, bias: Any, norm: Any) -> Any:
@@ -221,35 +223,42 @@ class _NormAct(torch.autograd.Function):
         y = _forward(x, residual, state, norm, fixed=False)
         ctx.save_for_backward(x, x if residual is None else y, weight, state)
         ctx.has_residual, ctx.relu = residual is not None, norm.relu
-        return y
+        ctx.set_materialize_grads(False)
+        return y, y.detach()
 
     @staticmethod
-    def backward(ctx: Any, dy: Any) -> Any:
+    def backward(ctx: Any, *slopes: Any) -> Any:
         x, y, weight, state = ctx.saved_tensors
         m, c = _size(x)
-        dy = dy.contiguous(memory_format=torch.channels_last)
+        found = [slope.contiguous(memory_format=torch.channels_last) for slope in slopes if slope is not None]
         splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
         partial = torch.empty((splits, 2, c), device=x.device)
         sums = torch.empty((5, c), device=x.device)
-        flags = (ctx.has_residual, ctx.relu)
-        grid = (c // CHANNELS, splits)
-        _back_sums[grid](dy, x, y, partial, state, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
+        keeps = ctx.has_residual or len(found) > 1
+        kept = torch.empty_like(x) if keeps else found[0]
+        given = (found[0], found[-1], x, y, kept, partial, state)
+        flags = (ctx.has_residual, len(found) > 1, ctx.relu)
+        _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
         room = triton.next_power_of_2(splits)
         _back_finish[(c // CHANNELS,)](partial, weight, state, sums, m, c, splits, room, CHANNELS)
         dx = torch.empty_like(x)
-        d_residual = torch.empty_like(x) if ctx.has_residual else dx
+        masked = ctx.relu and not keeps
         grid = (triton.cdiv(m, ROWS), c // CHANNELS)
-        _back_apply[grid](dy, x, y, dx, d_residual, state, sums, m, c, *flags, ROWS, CHANNELS, num_warps=WARPS)
-        return dx, d_residual if ctx.has_residual else None, sums[0], sums[1], None
+        _back_apply[grid](kept, x, dx, state, sums, m, c, masked, ROWS, CHANNELS, num_warps=WARPS)
+        return dx, kept if ctx.has_residual else None, sums[0], sums[1], None
 
 
 def norm_act(x: Any, residual: Any, norm: Any) -> Any:
-    """relu(normalise(x) + residual) for a `NormAct` module: bfloat16, a multiple of 64 channels."""
+    """relu(normalise(x) + residual) for a `NormAct` module: bfloat16, a multiple of 64 channels.
+
+    In training the result has an attribute `second`: itself, for a second reader.
+    """
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)
     if norm.training:
-        return _NormAct.apply(x, residual, norm.weight, norm.bias, norm)
+        y, y.second = _NormAct.apply(x, residual, norm.weight, norm.bias, norm)
+        return y
     if torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad):
         raise RuntimeError("the fused normalisation has no gradient in evaluation mode")
     return _forward(x, residual, x, norm, fixed=True)
