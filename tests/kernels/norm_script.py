@@ -45,6 +45,8 @@ def check(shape: tuple[int, ...], with_residual: bool, relu: bool) -> None:
             tensor.grad = None
         y = triton_norm.norm_act(x, r if with_residual else None, norm)
         y.backward(slope)
+        assert norm.arrived.numel() == shape[1] // 64
+        assert not norm.arrived.any()
         found.append([y, x.grad, norm.weight.grad, norm.bias.grad, norm.running_mean.clone(), norm.running_var.clone()])
         found[-1] += [r.grad] if with_residual else []
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
@@ -85,7 +87,7 @@ def check_two_readers(shape: tuple[int, ...], with_residual: bool, relu: bool) -
 
 
 if __name__ == "__main__":
-    triton_norm.SPLIT_ROWS = 8  # several splits
+    triton_norm.SPLIT_ROWS = 8  # more splits than are added up at a time
     for case in itertools.product(((3, 64, 5, 5), (5, 128, 7, 8)), (False, True), (False, True)):
         check(*case)
     for case in itertools.product(((3, 64, 5, 5),), (False, True), (False, True)):
