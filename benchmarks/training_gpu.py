@@ -1,6 +1,7 @@
 """How fast a network trains on one GPU, and how well: ours against a plain PyTorch loop, in one run.
 
     python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
+    python3 benchmarks/training_gpu.py variants --out DIR              runs side by side, one thing changed; a profile
     python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT  full-data and 5,000-label accuracies on CIFAR
     python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
 
@@ -11,12 +12,17 @@ line of JSON at once, and runs that have one are not repeated, so the command ca
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import platform
+import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -248,6 +254,225 @@ def speed(out: Path) -> None:
     (out / "training_gpu_speed.json").write_text(json.dumps(result, indent=1))
 
 
+def readers_agree() -> bool:
+    """Whether slopes of two readers, added inside the fused pass, give what autograd's sum gives, to the last bit."""
+    import torch
+
+    from ncalr.learn.nets.norm import NormAct, second
+
+    def slopes(norm: Any, x: Any, residual: Any, apart: bool, weights: Any) -> Any:
+        y = norm(x, residual)
+        loss = (y * weights[0]).sum() + ((second(y) if apart else y) * weights[1]).sum()
+        return torch.autograd.grad(loss, [x, norm.weight, norm.bias, *([] if residual is None else [residual])])
+
+    equal = True
+    for shape in ((128, 64, 32, 32), (50, 128, 16, 16), (7, 512, 4, 4)):
+        norm = NormAct(shape[1]).cuda()
+        drawn = [torch.randn(shape, device="cuda").bfloat16() for _ in range(4)]
+        x, r, *weights = (t.contiguous(memory_format=torch.channels_last) for t in drawn)
+        for residual in (None, r.requires_grad_()):
+            given = (norm, x.requires_grad_(), residual)
+            both = (slopes(*given, False, weights), slopes(*given, True, weights))
+            equal &= all(torch.equal(one, two) for one, two in zip(*both, strict=True))
+    return equal
+
+
+def thirty_steps(found: list[Any], pool: Any, labels: Any) -> list[dict[str, Any]]:
+    """The weights of each slot after thirty steps side by side, all from the same seed."""
+    import torch
+
+    for slot in found:
+        slot.start(0, np.arange(len(pool)), labels, CLASSES)
+        slot.begin(1)
+    for place in range(30):
+        for slot in found:
+            slot.step(place, 1)
+    torch.cuda.synchronize()
+    states = [slot.state() for slot in found]
+    torch.cuda.synchronize()
+    return states
+
+
+def alike(states: list[dict[str, Any]]) -> bool:
+    """Whether they are all equal to the last bit."""
+    import torch
+
+    return all(torch.equal(state[name], value) for state in states[1:] for name, value in states[0].items())
+
+
+def padded_stem(channels: int) -> Any:
+    """A patch: the first convolution reads zeros beside the image's channels, so that tensor cores can take it."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    from ncalr.learn.nets.resnet import ResNet
+
+    class Stem(nn.Module):
+        def __init__(self, conv: Any) -> None:
+            super().__init__()
+            self.weight, self.stride, self.padding = conv.weight, conv.stride, conv.padding
+
+        def forward(self, x: Any) -> Any:
+            more = (0, 0, 0, 0, 0, channels - x.shape[1])
+            return F.conv2d(F.pad(x, more), F.pad(self.weight, more), None, self.stride, self.padding)
+
+    make = ResNet.__init__
+
+    def init(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        self.stem = Stem(self.stem)
+
+    return patch.object(ResNet, "__init__", init)
+
+
+def every_algorithm() -> Any:
+    """A patch: cuDNN tries all it has, not the ten that it thinks best. Its choices are kept for the process."""
+    import torch
+
+    return patch.object(torch.backends.cudnn, "flags", partial(torch.backends.cudnn.flags, benchmark_limit=0))
+
+
+def small_pool() -> tuple[Any, Any]:
+    """Random images and labels."""
+    from ncalr.data import ArrayPool
+
+    rng = np.random.default_rng(0)
+    return ArrayPool(rng.integers(0, 256, (20_000, 32, 32, 3), np.uint8)), rng.integers(0, CLASSES, 20_000)
+
+
+def algorithms() -> None:
+    """Six runs with every algorithm tried, in a process of its own: one number."""
+    with every_algorithm():
+        found = slots(6, 128, *small_pool())
+    print(interleaved(found, 1.5))
+
+
+def profiled(found: list[Any], steps: int = 20) -> list[str]:
+    """What each kernel takes, a step of one run."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    interleaved(found, 0.3)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for slot in found:
+            slot.begin(2)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for place in range(steps):
+            for slot in found:
+                slot.step(place, 1)
+        torch.cuda.synchronize()
+        wall = time.perf_counter() - start
+    each = steps * len(found)
+    rows = sorted(seen.key_averages(), key=lambda row: -row.self_device_time_total)
+    total = sum(row.self_device_time_total for row in rows) / each
+    launches = sum(row.count for row in rows if row.self_device_time_total) / each
+    head = (
+        f"{len(found)} runs: {total:.0f} us of kernels a step in {launches:.0f} launches, {1e6 * wall / steps:.0f} us"
+    )
+    return [head] + [
+        f"{row.self_device_time_total / each:9.1f} us {row.count / each:6.1f} x  {row.key[:150]}" for row in rows[:70]
+    ]
+
+
+def variants(out: Path, most: float) -> None:
+    """Runs side by side as they are and with one thing changed; checks that the numbers are right; a profile."""
+    import torch
+
+    from ncalr.kernels import triton_norm
+    from ncalr.learn import slot as slot_module
+    from ncalr.learn.halves import Halves
+    from ncalr.learn.nets import resnet
+
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    pool, labels = small_pool()
+    rows: dict[str, dict[str, float]] = {}
+    result: dict[str, Any] = {"machine": facts(), "checks": {}, "rows": rows}
+    result["norm_errors"] = norm_errors()
+    result["checks"]["slopes of two readers as autograd adds them"] = readers_agree()
+
+    def keep() -> None:
+        (out / "variants.json").write_text(json.dumps(result, indent=1))
+
+    def case(name: str, count: int, batch: int, *patches: Any) -> list[Any]:
+        """Slots built under these patches (a step is captured then), and how fast they are."""
+        gc.collect()
+        torch.cuda.empty_cache()
+        start = time.perf_counter()
+        with ExitStack() as stack:
+            for one in patches:
+                stack.enter_context(one)
+            found = slots(count, batch, pool, labels)
+            built = time.perf_counter() - start
+        rows[f"{name}, {count} x {batch}"] = {"images_a_second": interleaved(found, 1.0), "built_in_seconds": built}
+        print(f"{time.perf_counter() - began:5.1f} s  {name}, {count} x {batch}", flush=True)
+        keep()
+        return found
+
+    found = case("as it is", 6, 128)
+    states = thirty_steps(found, pool, labels)
+    reference = states[0]
+    result["checks"]["thirty steps twice on six streams: the same weights"] = alike(
+        states + thirty_steps(found, pool, labels)
+    )
+    counters = [buffer for slot in found for name, buffer in slot.net.named_buffers() if name.endswith("arrived")]
+    result["checks"]["counters at rest"] = not any(bool(counter.any()) for counter in counters)
+    del states
+    profiles = [profiled(found[:1]), profiled(found)]
+    (out / "profile.txt").write_text("\n\n".join("\n".join(lines) for lines in profiles) + "\n")
+    result["profiles"] = [lines[0] for lines in profiles]
+    keep()
+    splits = lambda number, least: patch.multiple(triton_norm, MOST_SPLITS=number, SPLIT_ROWS=least)  # noqa: E731
+    plan: list[tuple[Any, ...]] = [
+        ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
+        ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
+        ("as it is", 10, 128),
+        ("as it is", 6, 256),
+        ("as it is", 4, 512),
+        ("256 splits", 6, 128, splits(256, 256)),
+        ("1024 splits of 128 rows", 6, 128, splits(1024, 128)),
+        ("128 splits", 6, 128, splits(128, 256)),
+        ("stem of 8 channels", 6, 128, padded_stem(8)),
+        ("stem of 4 channels", 6, 128, padded_stem(4)),
+        ("sums of 64 rows at a time", 6, 128, patch.object(triton_norm, "SUM_ROWS", 64)),
+        ("sums of 64 rows, 256 splits", 6, 128, patch.object(triton_norm, "SUM_ROWS", 64), splits(256, 256)),
+    ]
+    for name, count, batch, *patches in plan:
+        if time.perf_counter() - began > most:
+            print(f"no time for: {name}, {count} x {batch}")
+            continue
+        found = []
+        try:
+            found = case(name, count, batch, *patches)
+        except Exception as error:  # the others are still wanted
+            print(f"{name}, {count} x {batch} failed: {error!r:.300}", flush=True)
+            continue
+        if name in ("weights cast by autocast", "slopes added by autograd"):
+            same = alike([reference, *thirty_steps(found, pool, labels)])
+            result["checks"][f"{name}: the same weights after thirty steps"] = same
+    del found
+    gc.collect()
+    torch.cuda.empty_cache()
+    left = most + 15 - (time.perf_counter() - began)
+    try:
+        command = [sys.executable, __file__, "algorithms"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=max(left, 1), check=True)
+        rows["every cuDNN algorithm tried, 6 x 128"] = {"images_a_second": float(done.stdout.split()[-1])}
+    except (subprocess.SubprocessError, ValueError, IndexError) as error:
+        print(f"every cuDNN algorithm tried: nothing after {left:.0f} s ({type(error).__name__})")
+    result["seconds"] = time.perf_counter() - began
+    keep()
+    print("\n".join(profiles[1][:40]))
+    print("\n".join(result["profiles"]))
+    print({name: f"{value:.1e}" for name, value in result["norm_errors"].items()})
+    for name, passed in result["checks"].items():
+        print(f"{'yes' if passed else 'NO':4s}{name}")
+    base = rows["as it is, 6 x 128"]["images_a_second"]
+    for name, row in rows.items():
+        print(f"{row['images_a_second']:9,.0f} images/s  {row['images_a_second'] / base:5.2f}  {name}")
+
+
 PLAINER = "strong(epochs=100, warm_up=0.0, drops=[0.6, 0.85], fallback=0.65)"
 """The recipe of the first lease: full data, and the two paths compared on three seeds."""
 
@@ -445,14 +670,20 @@ def table() -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "accuracy", "table"])
+    parser.add_argument("what", choices=["speed", "variants", "algorithms", "accuracy", "table"])
     parser.add_argument("--out", type=Path, default=ROOT / "results")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--most", type=float, default=1e9, help="begin no group of runs after so many seconds")
+    parser.add_argument(
+        "--most", type=float, default=1e9, help="begin no group of runs, and no variant, after so many seconds"
+    )
     parser.add_argument("--only", default="", help="only the group with this key (full, 5000, graphs, plain)")
     arguments = parser.parse_args()
     if arguments.what == "speed":
         speed(arguments.out)
+    elif arguments.what == "variants":
+        variants(arguments.out, min(arguments.most, 75.0))
+    elif arguments.what == "algorithms":
+        algorithms()
     elif arguments.what == "accuracy":
         accuracy(arguments.out, arguments.data, arguments.most, arguments.only)
     else:

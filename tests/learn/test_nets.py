@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ncalr.errors import BadInput, UnknownName
 from ncalr.learn.nets import NETS, network
-from ncalr.learn.nets.norm import NormAct
+from ncalr.learn.nets.norm import NormAct, second
 from ncalr.learn.nets.resnet import ResNet
 from ncalr.learn.tap import Tap
 
@@ -80,6 +80,13 @@ def test_normalisation_is_torchs(relu, with_residual):
         expected = torchs(x) + (residual if with_residual else 0)
         torch.testing.assert_close(ours(x, residual if with_residual else None), expected.relu() if relu else expected)
     torch.testing.assert_close(ours.running_var, torchs.running_var)
+
+
+def test_a_second_reader_has_what_was_handed_out_for_it():
+    x = torch.ones(2)
+    assert second(x) is x
+    x.second = x.detach()
+    assert second(x) is x.second
 
 
 def test_errors():

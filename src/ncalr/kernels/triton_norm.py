@@ -2,9 +2,13 @@
 
 A small-image network on a large GPU is bound by memory: a convolution of 64 channels is over before its result has
 been read three times by normalisation, addition and ReLU. Here the sums are taken in one pass (partial sums of many
-row blocks, so that the whole GPU works even for one small layer), finished in a tiny second kernel that also moves
-the running statistics, and normalisation, residual and ReLU are one more pass; the same three steps backwards, with
-the ReLU's mask recomputed from what is read anyway. Statistics are in float32.
+row blocks, so that the whole GPU works even for one small layer; the last program to arrive adds them up, always in
+the same order, and moves the running statistics), and normalisation, residual and ReLU are one more pass; the same two
+backwards, with the ReLU's mask recomputed from what is read anyway. Statistics are in float32. What ends a block is
+read twice, by the next block's convolution and as its residual; the slopes of the two are added where they are read.
+
+Who is last is told by counters, one for each 64 channels (`NormAct.arrived`), that are zero between calls. They belong
+to the module: its calls follow each other on one stream.
 """
 
 from __future__ import annotations
@@ -20,7 +24,46 @@ SUM_ROWS, MOST_SPLITS, SPLIT_ROWS = 32, 512, 256  # rows a step of the sums; how
 
 
 @triton.jit
-def _sums(x, partial, m, c: tl.constexpr, splits, step: tl.constexpr, width: tl.constexpr):
+def _all_here(arrived, splits):
+    """Whether this program is the last of its channels' programs to come here; it can read what all of them stored."""
+    tl.debug_barrier()  # one thread reports for all of the program: they must have stored
+    return tl.atomic_add(arrived + tl.program_id(0), 1, sem="acq_rel", scope="gpu") == splits - 1
+
+
+@triton.jit
+def _added(partial, arrived, channel, c: tl.constexpr, splits, step: tl.constexpr, width: tl.constexpr):
+    """Both sums over all splits, in the order of the splits, whoever was last; and nobody has arrived any more."""
+    first = tl.zeros([step, width], tl.float32)
+    second = tl.zeros([step, width], tl.float32)
+    for start in range(0, splits, step):
+        split = start + tl.arange(0, step)
+        here = (split < splits)[:, None]
+        at = partial + split[:, None] * 2 * c + channel[None, :]
+        first += tl.load(at, mask=here, other=0.0, cache_modifier=".cg")  # others wrote it: not from this core's cache
+        second += tl.load(at + c, mask=here, other=0.0, cache_modifier=".cg")
+    tl.store(arrived + tl.program_id(0), 0)
+    return tl.sum(first, 0), tl.sum(second, 0)
+
+
+@triton.jit
+def _sums(
+    x,
+    partial,
+    arrived,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    state,
+    m,
+    c: tl.constexpr,
+    splits,
+    momentum,
+    eps,
+    step: tl.constexpr,
+    width: tl.constexpr,
+):
+    """state: scale, shift, mean, inverse deviation; the running statistics move on."""
     channel = tl.program_id(0) * width + tl.arange(0, width)
     split = tl.program_id(1)
     share = tl.cdiv(tl.cdiv(m, step), splits) * step
@@ -33,40 +76,19 @@ def _sums(x, partial, m, c: tl.constexpr, splits, step: tl.constexpr, width: tl.
         square += v * v
     tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
     tl.store(partial + split * 2 * c + c + channel, tl.sum(square, 0))
-
-
-@triton.jit
-def _finish(
-    partial,
-    weight,
-    bias,
-    running_mean,
-    running_var,
-    state,
-    m,
-    c: tl.constexpr,
-    splits,
-    momentum,
-    eps,
-    room: tl.constexpr,
-    width: tl.constexpr,
-):
-    channel = tl.program_id(0) * width + tl.arange(0, width)
-    split = tl.arange(0, room)
-    here = (split < splits)[:, None]
-    at = partial + split[:, None] * 2 * c + channel[None, :]
-    mean = tl.sum(tl.load(at, mask=here, other=0.0), 0) / m
-    square = tl.sum(tl.load(at + c, mask=here, other=0.0), 0) / m
-    var = tl.maximum(square - mean * mean, 0.0)
-    inverse = 1 / tl.sqrt(var + eps)
-    scale = tl.load(weight + channel) * inverse
-    tl.store(state + channel, scale)
-    tl.store(state + c + channel, tl.load(bias + channel) - mean * scale)
-    tl.store(state + 2 * c + channel, mean)
-    tl.store(state + 3 * c + channel, inverse)
-    old_mean, old_var = tl.load(running_mean + channel), tl.load(running_var + channel)
-    tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
-    tl.store(running_var + channel, old_var + momentum * (var * (m / (m - 1.0)) - old_var))
+    if _all_here(arrived, splits):
+        mean, moment = _added(partial, arrived, channel, c, splits, step, width)
+        mean = mean / m
+        var = tl.maximum(moment / m - mean * mean, 0.0)
+        inverse = 1 / tl.sqrt(var + eps)
+        scale = tl.load(weight + channel) * inverse
+        tl.store(state + channel, scale)
+        tl.store(state + c + channel, tl.load(bias + channel) - mean * scale)
+        tl.store(state + 2 * c + channel, mean)
+        tl.store(state + 3 * c + channel, inverse)
+        old_mean, old_var = tl.load(running_mean + channel), tl.load(running_var + channel)
+        tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
+        tl.store(running_var + channel, old_var + momentum * (var * (m / (m - 1.0)) - old_var))
 
 
 @triton.jit
@@ -107,31 +129,31 @@ def _apply(
 
 
 @triton.jit
-def _gradient(slope, value, y, at, here, scale, shift, has_residual: tl.constexpr, relu: tl.constexpr):
-    """The gradient before the ReLU: where there was a residual the mask is read, else recomputed."""
-    if relu:
-        if has_residual:
-            slope = tl.where(tl.load(y + at, mask=here, other=0.0).to(tl.float32) > 0, slope, 0.0)
-        else:
-            slope = tl.where(value * scale + shift > 0, slope, 0.0)
-    return slope
-
-
-@triton.jit
 def _back_sums(
     dy,
+    again,
     x,
     y,
+    kept,
     partial,
+    arrived,
+    weight,
     state,
+    out,
     m,
     c: tl.constexpr,
     splits,
     has_residual: tl.constexpr,
+    has_again: tl.constexpr,
     relu: tl.constexpr,
     step: tl.constexpr,
     width: tl.constexpr,
 ):
+    """out: d weight, d bias, then what the last pass needs: gain, mean slope, mean product.
+
+    kept: the slope before the ReLU, where it is the residual's too or the sum of those of two readers. The ReLU's mask
+    is read where there was a residual, else recomputed.
+    """
     channel = tl.program_id(0) * width + tl.arange(0, width)
     split = tl.program_id(1)
     share = tl.cdiv(tl.cdiv(m, step), splits) * step
@@ -145,42 +167,39 @@ def _back_sums(
         at = row[:, None] * c + channel[None, :]
         value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
         slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
-        slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
+        if has_again:  # rounded, as it is kept
+            slope += tl.load(again + at, mask=here, other=0.0).to(tl.float32)
+            slope = slope.to(tl.bfloat16).to(tl.float32)
+        if relu:
+            if has_residual:
+                slope = tl.where(tl.load(y + at, mask=here, other=0.0).to(tl.float32) > 0, slope, 0.0)
+            else:
+                slope = tl.where(value * scale + shift > 0, slope, 0.0)
+        if has_residual or has_again:
+            tl.store(kept + at, slope.to(tl.bfloat16), mask=here)
         total += slope
         product += slope * (value - mean) * inverse
     tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
     tl.store(partial + split * 2 * c + c + channel, tl.sum(product, 0))
-
-
-@triton.jit
-def _back_finish(partial, weight, state, out, m, c: tl.constexpr, splits, room: tl.constexpr, width: tl.constexpr):
-    """out: d weight, d bias, then what the last pass needs: gain, mean slope, mean product."""
-    channel = tl.program_id(0) * width + tl.arange(0, width)
-    split = tl.arange(0, room)
-    here = (split < splits)[:, None]
-    at = partial + split[:, None] * 2 * c + channel[None, :]
-    total = tl.sum(tl.load(at, mask=here, other=0.0), 0)
-    product = tl.sum(tl.load(at + c, mask=here, other=0.0), 0)
-    tl.store(out + channel, product)
-    tl.store(out + c + channel, total)
-    tl.store(out + 2 * c + channel, tl.load(weight + channel) * tl.load(state + 3 * c + channel))
-    tl.store(out + 3 * c + channel, total / m)
-    tl.store(out + 4 * c + channel, product / m)
+    if _all_here(arrived, splits):
+        whole, both = _added(partial, arrived, channel, c, splits, step, width)
+        tl.store(out + channel, both)
+        tl.store(out + c + channel, whole)
+        tl.store(out + 2 * c + channel, tl.load(weight + channel) * tl.load(state + 3 * c + channel))
+        tl.store(out + 3 * c + channel, whole / m)
+        tl.store(out + 4 * c + channel, both / m)
 
 
 @triton.jit
 def _back_apply(
-    dy,
+    slopes,
     x,
-    y,
     dx,
-    d_residual,
     state,
     sums,
     m,
     c: tl.constexpr,
-    has_residual: tl.constexpr,
-    relu: tl.constexpr,
+    masked: tl.constexpr,
     step: tl.constexpr,
     width: tl.constexpr,
 ):
@@ -188,68 +207,68 @@ def _back_apply(
     row = tl.program_id(0).to(tl.int64) * step + tl.arange(0, step)
     here = (row < m)[:, None]
     at = row[:, None] * c + channel[None, :]
-    scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
     mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
     gain = tl.load(sums + 2 * c + channel)[None, :]
     mean_slope = tl.load(sums + 3 * c + channel)[None, :]
     mean_product = tl.load(sums + 4 * c + channel)[None, :]
     value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
-    slope = tl.load(dy + at, mask=here, other=0.0).to(tl.float32)
-    slope = _gradient(slope, value, y, at, here, scale, shift, has_residual, relu)
-    if has_residual:
-        tl.store(d_residual + at, slope.to(tl.bfloat16), mask=here)
+    slope = tl.load(slopes + at, mask=here, other=0.0).to(tl.float32)
+    if masked:
+        scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
+        slope = tl.where(value * scale + shift > 0, slope, 0.0)
     result = gain * (slope - mean_slope - (value - mean) * inverse * mean_product)
     tl.store(dx + at, result.to(tl.bfloat16), mask=here)
 
 
 class _NormAct(torch.autograd.Function):
-    """Training: statistics of the batch."""
+    """Training: statistics of the batch. The result is given out twice: the slopes of two readers come in apart."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, residual: Any, weight: Any, bias: Any, norm: Any) -> Any:
         m, c = _size(x)
-        splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
-        partial = torch.empty((splits, 2, c), device=x.device)
+        splits, partial = _split(x)
         state = torch.empty((4, c), device=x.device)
+        given = (norm.arrived, weight, bias, norm.running_mean, norm.running_var)
         grid = (c // CHANNELS, splits)
-        _sums[grid](x, partial, m, c, splits, SUM_ROWS, CHANNELS, num_warps=WARPS)
-        room = triton.next_power_of_2(splits)
-        running = (norm.running_mean, norm.running_var)
-        _finish[(c // CHANNELS,)](
-            partial, weight, bias, *running, state, m, c, splits, norm.momentum, norm.eps, room, CHANNELS
+        _sums[grid](
+            x, partial, *given, state, m, c, splits, norm.momentum, norm.eps, SUM_ROWS, CHANNELS, num_warps=WARPS
         )
         y = _forward(x, residual, state, norm, fixed=False)
         ctx.save_for_backward(x, x if residual is None else y, weight, state)
-        ctx.has_residual, ctx.relu = residual is not None, norm.relu
-        return y
+        ctx.has_residual, ctx.relu, ctx.arrived = residual is not None, norm.relu, norm.arrived
+        ctx.set_materialize_grads(False)
+        return y, y.detach()
 
     @staticmethod
-    def backward(ctx: Any, dy: Any) -> Any:
+    def backward(ctx: Any, *slopes: Any) -> Any:
         x, y, weight, state = ctx.saved_tensors
         m, c = _size(x)
-        dy = dy.contiguous(memory_format=torch.channels_last)
-        splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
-        partial = torch.empty((splits, 2, c), device=x.device)
+        found = [slope.contiguous(memory_format=torch.channels_last) for slope in slopes if slope is not None]
+        splits, partial = _split(x)
         sums = torch.empty((5, c), device=x.device)
-        flags = (ctx.has_residual, ctx.relu)
-        grid = (c // CHANNELS, splits)
-        _back_sums[grid](dy, x, y, partial, state, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
-        room = triton.next_power_of_2(splits)
-        _back_finish[(c // CHANNELS,)](partial, weight, state, sums, m, c, splits, room, CHANNELS)
+        keeps = ctx.has_residual or len(found) > 1
+        kept = torch.empty_like(x) if keeps else found[0]
+        given = (found[0], found[-1], x, y, kept, partial, ctx.arrived, weight, state, sums)
+        flags = (ctx.has_residual, len(found) > 1, ctx.relu)
+        _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
         dx = torch.empty_like(x)
-        d_residual = torch.empty_like(x) if ctx.has_residual else dx
+        masked = ctx.relu and not keeps
         grid = (triton.cdiv(m, ROWS), c // CHANNELS)
-        _back_apply[grid](dy, x, y, dx, d_residual, state, sums, m, c, *flags, ROWS, CHANNELS, num_warps=WARPS)
-        return dx, d_residual if ctx.has_residual else None, sums[0], sums[1], None
+        _back_apply[grid](kept, x, dx, state, sums, m, c, masked, ROWS, CHANNELS, num_warps=WARPS)
+        return dx, kept if ctx.has_residual else None, sums[0], sums[1], None
 
 
 def norm_act(x: Any, residual: Any, norm: Any) -> Any:
-    """relu(normalise(x) + residual) for a `NormAct` module: bfloat16, a multiple of 64 channels."""
+    """relu(normalise(x) + residual) for a `NormAct` module: bfloat16, a multiple of 64 channels.
+
+    In training the result has an attribute `second`: itself, for a second reader.
+    """
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)
     if norm.training:
-        return _NormAct.apply(x, residual, norm.weight, norm.bias, norm)
+        y, y.second = _NormAct.apply(x, residual, norm.weight, norm.bias, norm)
+        return y
     if torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad):
         raise RuntimeError("the fused normalisation has no gradient in evaluation mode")
     return _forward(x, residual, x, norm, fixed=True)
@@ -278,6 +297,13 @@ def _forward(x: Any, residual: Any, state: Any, norm: Any, fixed: bool) -> Any:
         num_warps=WARPS,
     )
     return y
+
+
+def _split(x: Any) -> tuple[int, Any]:
+    """Among how many programs the rows of a channel are split, and room for their two sums."""
+    m, c = _size(x)
+    splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
+    return splits, torch.empty((splits, 2, c), device=x.device)
 
 
 def _size(x: Any) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from torch import nn
 
 from ncalr.errors import BadInput, NcalrError
 from ncalr.learn.feeds import Feed, Streamed, cut
+from ncalr.learn.halves import Halves
 from ncalr.learn.losses import make_loss
 from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe
@@ -69,6 +70,7 @@ class Slot:
             module.p = build.recipe.dropout or module.p
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
+        self.halves = Halves(self.net.modules() if build.half and not build.compiled else ())  # compilers fuse casts
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
@@ -331,7 +333,7 @@ class Slot:
         if self.recipe.mixup:
             lam = self.lam.index_select(0, self.row)[0]
             x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
-        with self.autocast():
+        with self.autocast(), self.halves.lent():
             logits = self.model(x).float()
         who = self.who.index_select(0, self.row)[0][mine]
         loss = self.loss(logits, y, who)

@@ -1,7 +1,7 @@
 """Batch normalisation with what follows it: an optional residual, then an optional ReLU.
 
 The three are one pass over the activations on a GPU (`ncalr.kernels.triton_norm`), where a training of small images
-is bound by memory, and three plain operations elsewhere. Parameters and buffers are those of `nn.BatchNorm2d`.
+is bound by memory, and three plain operations elsewhere. Parameters and what is saved are those of `nn.BatchNorm2d`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class NormAct(nn.BatchNorm2d):
     def __init__(self, channels: int, relu: bool = True) -> None:
         super().__init__(channels)
         self.relu = relu
+        self.register_buffer("arrived", torch.zeros(channels // 64, dtype=torch.int32), persistent=False)
 
     def forward(self, x: Any, residual: Any = None) -> Any:
         """As the class says."""
@@ -98,3 +99,8 @@ def _fused() -> bool:
     except ImportError:
         return False
     return True
+
+
+def second(x: Any) -> Any:
+    """The same activations, for the second of two readers: the fused pass adds the slopes of both as it reads them."""
+    return getattr(x, "second", x)

@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 from torch.nn import functional as F
 
-from ncalr.learn.nets.norm import NormAct
+from ncalr.learn.nets.norm import NormAct, second
 
 
 def _conv(inside: int, outside: int, size: int, stride: int = 1) -> nn.Conv2d:
@@ -35,7 +35,7 @@ class Basic(nn.Module):
     def forward(self, x: Any) -> Any:
         """The block."""
         inner = self.conv2(self.norm1(self.conv1(x)))
-        return self.norm2(inner, x if self.short is None else self.short(x))
+        return self.norm2(inner, second(x) if self.short is None else self.short(second(x)))
 
 
 class Bottleneck(nn.Module):
@@ -53,7 +53,7 @@ class Bottleneck(nn.Module):
     def forward(self, x: Any) -> Any:
         """The block."""
         inner = self.conv3(self.norm2(self.conv2(self.norm1(self.conv1(x)))))
-        return self.norm3(inner, x if self.short is None else self.short(x))
+        return self.norm3(inner, second(x) if self.short is None else self.short(second(x)))
 
 
 class Wide(nn.Module):
@@ -68,7 +68,7 @@ class Wide(nn.Module):
     def forward(self, x: Any) -> Any:
         """The block."""
         ready = self.norm1(x)
-        short = x if self.short is None else self.short(ready)
+        short = x if self.short is None else self.short(second(ready))
         return self.conv2(self.norm2(self.conv1(ready))) + short
 
 
