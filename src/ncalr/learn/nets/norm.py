@@ -42,7 +42,7 @@ class NormAct(nn.BatchNorm2d):
 
     def _over_all_ranks(self, x: Any, residual: Any) -> Any:
         """The same, with the mean and the variance of all ranks' batches."""
-        out = _OverRanks.apply(x, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        out = _OverRanks.apply(x, self.weight, self.bias, self)
         out = out if residual is None else out + residual
         return F.relu(out) if self.relu else out
 
