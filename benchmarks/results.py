@@ -172,21 +172,15 @@ def _columns(
             if line.get("seconds")
         ]
         figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
-        row += [gap, *figure, str(seeds[name]), _passes(page, name, runs), f"{np.median(scoring):.2f}"]
+        row += [gap, *figure, str(seeds[name]), _passes(page, name), f"{np.median(scoring):.2f}"]
     return head, rows
 
 
-def _passes(page: Page, strategy: str, runs: list[Run]) -> str:
-    """How often a round reads the pool: once for features or logits, and once an epoch of the checkpoint window."""
+def _passes(page: Page, strategy: str) -> str:
+    """How often a round reads the pool: once for features or logits, and once a checkpoint of the window."""
     needs = needs_of(strategy)
-    if not needs:
-        return "0"
-    once = int(bool(needs - {"checkpoint_predictions"}))
-    if "checkpoint_predictions" not in needs:
-        return str(once)
-    epochs = recipe(_recipe(page)).epochs
-    began = [line["began"] for run in runs if run.strategy == strategy for line in run.lines if line.get("began")]
-    return str(once + epochs - int(np.median(began)))
+    watched = {"checkpoint_predictions", "sampled_probs"}
+    return str(bool(needs - watched) + recipe(_recipe(page)).checkpoints * bool(needs & watched))
 
 
 def _budget_cells(found: dict[str, Any], name: str) -> list[str]:
