@@ -278,7 +278,7 @@ def write_noise() -> str:
                 continue
             ended += sum(bool(run.lines[-1].get("stop")) for run in runs)
             curves, _ = curves_of(runs)
-            found = summary(curves, np.random.default_rng(0))
+            found = {**summary(curves, np.random.default_rng(0)), "unit": "answers"}
             (PAGES / f"noise_{kind}_{training}.svg").write_text(plots.learning_curves(found))
             rows = [
                 [name, *_budget_cells(found, name), *_beside(curves, name), *_wrong(kind, training, name, everything)]

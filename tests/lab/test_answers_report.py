@@ -108,6 +108,7 @@ def test_wrong_labels_are_counted_against_the_truth(runs, digits):
 def test_the_report_of_one_policy(runs, digits):
     page = write_report(runs / "doubts", digits.classes, digits.pool, truth=digits.labels).read_text()
     assert "Answers and wrong labels" in page
+    assert "accuracy at 80 answers" in page
     assert "answers doubts (budgets count answers)" in page
     assert "Difference to random" in page
     with (runs / "doubts" / "curves.csv").open() as file:

@@ -20,7 +20,7 @@ def colours(strategies: list[str]) -> dict[str, str]:
 
 
 def learning_curves(summary: Mapping[str, Any]) -> str:
-    """Mean accuracy against labels, with the 95 % interval as a band."""
+    """Mean accuracy against what was spent, with the 95 % interval as a band."""
     figure, axes = _figure(7.2, 4.2)
     for name, colour in colours(summary["strategies"]).items():
         rows = summary["accuracy"][name]
@@ -32,7 +32,8 @@ def learning_curves(summary: Mapping[str, Any]) -> str:
         )
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 0), min(high, 100))
-    axes.set_xlabel("labels")
+    axes.set_xlabel(summary.get("unit", "labels"))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
@@ -56,7 +57,8 @@ def differences(summary: Mapping[str, Any]) -> str:
         axes.errorbar(
             at, mean, [mean - low, high - mean], color=shown[name], label=name, fmt="o", markersize=4, linewidth=1.2
         )
-    axes.set_xlabel("labels")
+    axes.set_xlabel(summary.get("unit", "labels"))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("difference to random, points")
     axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
@@ -87,6 +89,7 @@ def collapse(measures: Mapping[str, Mapping[str, list[tuple[int, float]]]]) -> s
         axes.set_ylim(bottom=0)
         axes.set_title(measure, fontsize=9)
         axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
     for axes in grid[1]:
         axes.set_xlabel("labels", fontsize=9)
     grid.flat[0].legend(frameon=False, fontsize=8)

@@ -77,7 +77,7 @@ def write_report(
     out = Path(out or places[0])
     out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
-    found = summary(curves, np.random.default_rng(0))
+    found = {**summary(curves, np.random.default_rng(0)), "unit": unit_of(runs)}
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
@@ -117,6 +117,11 @@ def named_runs(folder: Path, experiment: Experiment) -> list[Run]:
     return [replace(run, strategy=run.strategy + more) for run in read_runs(folder)]
 
 
+def unit_of(runs: list[Run]) -> str:
+    """What a budget counts: answers, where an item may get several."""
+    return "answers" if any("answers" in line for run in runs for line in run.lines) else "labels"
+
+
 def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
     """Accuracies by strategy, seed and budget; runs that are not finished have gaps, and a word says so."""
     budgets = sorted({budget for run in runs for budget, _ in run.accuracies})
@@ -147,7 +152,7 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The table of the report: one row a strategy."""
     head = [
         "strategy",
-        f"accuracy at {found['budgets'][-1]:,.0f} labels",
+        f"accuracy at {found['budgets'][-1]:,.0f} {found.get('unit', 'labels')}",
         "area under the curve",
         "against random",
         "p (Holm)",
