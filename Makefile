@@ -5,6 +5,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?= dev
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
@@ -33,7 +34,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "ncalr needs Python 3.10 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $@
 
 clean:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba import njit
@@ -225,6 +229,17 @@ def test_mix_is_splitmix64() -> None:
 
 def test_threads() -> None:
     assert compiled.threads() >= 1
+
+
+def test_torch_has_its_own_threads_where_it_comes_after_a_kernel() -> None:
+    pytest.importorskip("torch")
+    words = (
+        "import sys, numpy as np, ncalr; ncalr.query('margin', 5, logits=np.eye(4000, 4, dtype=np.float32));"
+        "assert 'torch' not in sys.modules; import torch; print(torch.get_num_threads())"
+    )
+    threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", words], env={**os.environ, **threads}, capture_output=True, text=True)
+    assert done.stdout.strip() == "1", done.stderr
 
 
 def test_torch_keeps_its_threads() -> None:

@@ -13,9 +13,10 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
-from functools import partial, wraps
+from functools import cache, partial, wraps
 
 import numba
 import numpy as np
@@ -37,7 +38,8 @@ def parallel(fastmath):
     """A kernel on several threads that leaves torch's threads as they were.
 
     numba and torch share one OpenMP, and numba tells it its own number of threads at every call. Without this a
-    training after a query would add its numbers up in another order than the same training before it.
+    training after a query would add its numbers up in another order than the same training before it; and torch,
+    where it is imported after a query, would take numba's number for its own.
     """
 
     def decorate(function):
@@ -46,15 +48,27 @@ def parallel(fastmath):
         @wraps(function)
         def call(*args):
             torch = sys.modules.get("torch")
-            before = torch.get_num_threads() if torch else 0
+            shared = None if torch else _openmp()
+            before = torch.get_num_threads() if torch else shared.omp_get_max_threads() if shared else 0
             kernel(*args)
-            if torch and torch.get_num_threads() != before:
+            if shared:
+                shared.omp_set_num_threads(before)
+            elif torch and torch.get_num_threads() != before:
                 torch.set_num_threads(before)
 
         call.py_func = function  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+@cache
+def _openmp():
+    """GNU's OpenMP, which numba and torch share where there is one."""
+    try:
+        return ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        return None
 
 
 def widen(value):
