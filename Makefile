@@ -1,4 +1,5 @@
 # make test   set up, check style and types, run the tests
+# make coverage  the same tests, and which lines they leave out
 # make demo   set up, run the main job on an embedded default and write a report
 # make docs   set up, build the documentation into site/
 # make results  set up, every table and figure of the study from the journals in results/study
@@ -9,9 +10,12 @@ EXTRAS ?= dev
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo docs results check setup clean
+.PHONY: test coverage demo docs results check setup clean
 
 test: $(READY) check
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
