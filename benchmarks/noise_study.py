@@ -45,7 +45,7 @@ from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
 from ncalr.geometry.statistics import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.noise import learnt, truth_of  # noqa: E402
-from ncalr.lab.runner import read_runs  # noqa: E402
+from ncalr.lab.report import named_runs  # noqa: E402
 from ncalr.learn.learner import Job, Model  # noqa: E402
 
 FILE = "cifar10n_labels.npz"
@@ -122,7 +122,7 @@ def wrong(data: Path, out: Path) -> None:
         if one.dataset not in truths:
             dataset = load(one.dataset, data)
             truths[one.dataset] = truth_of(dataset.pool, dataset.labels)
-        for run in read_runs(out / name):
+        for run in named_runs(out / name, one):
             here = {"experiment": name, "strategy": run.strategy, "seed": run.seed}
             lines += [here | row._asdict() for row in learnt(run, truths[one.dataset])]
     (out / "wrong.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

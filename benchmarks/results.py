@@ -281,7 +281,7 @@ def write_noise() -> str:
             found = {**summary(curves, np.random.default_rng(0)), "unit": "answers"}
             (PAGES / f"noise_{kind}_{training}.svg").write_text(plots.learning_curves(found))
             rows = [
-                [name, *_budget_cells(found, name), *_beside(curves, name), *_wrong(kind, training, name, everything)]
+                [name, *_budget_cells(found, name), *_beside(curves, name), *_wrong(names, name, found["budgets"][-1])]
                 for name in found["strategies"]
             ]
             head = ["asked", *(f"{int(b):,}" for b in found["budgets"]), "against ncal at the end (95 %)", "seeds"]
@@ -322,17 +322,15 @@ def _beside(curves: Any, name: str) -> list[str]:
     return [f"{100 * float(gap.mean):+.1f}" + (f" ({sides[0]} to {sides[1]})" if sides else ""), seeds]
 
 
-def _wrong(kind: str, training: str, name: str, everything: Mapping[str, Any]) -> list[str]:
-    """How many labels the last training learnt, and how many of them are wrong."""
+def _wrong(names: list[str], strategy: str, answers: int) -> list[str]:
+    """How many labels the training with so many answers learnt, and how many of them are wrong."""
     path = NOISE / "wrong.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    found = []
-    for line in lines:
-        of, answers = line["experiment"], everything[line["experiment"]].answers
-        called = line["strategy"] + ("" if answers == "single" else f", {answers}")
-        last = line["answers"] == everything[of].budgets[-1]
-        if of.startswith(f"{kind}-") and of.endswith(f"-{training}") and called == name and last:
-            found.append((line["items"], line["wrong"]))
+    found = [
+        (line["items"], line["wrong"])
+        for line in lines
+        if line["experiment"] in names and (line["strategy"], line["answers"]) == (strategy, answers)
+    ]
     if not found:
         return ["", ""]
     items, wrong = np.mean(found, axis=0)

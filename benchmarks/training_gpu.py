@@ -6,7 +6,7 @@
     python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
 
 ROOT holds cifar10/ and cifar100/ as plain arrays ({train,test}_{images,labels}.npy). Every finished accuracy run is a
-line of JSON at once, and runs that have one are not repeated, so the command can go on in another lease.
+line of JSON at once, and runs that have one are not repeated, so the command can go on at another time.
 """
 
 from __future__ import annotations
@@ -474,7 +474,7 @@ def variants(out: Path, most: float) -> None:
 
 
 PLAINER = "strong(epochs=100, warm_up=0.0, drops=[0.6, 0.85], fallback=0.65)"
-"""The recipe of the first lease: full data, and the two paths compared on three seeds."""
+"""The recipe of the first measurements: full data, and the two paths compared on three seeds."""
 
 
 def plan() -> list[dict[str, Any]]:
