@@ -229,3 +229,22 @@ def test_among_single_answers_those_who_fare_worse_with_the_model_are_trusted_le
     found = bayes(votes, model(rng, truth, 10, 2.5))
     assert found.accuracy[2] < 0.5
     assert found.accuracy[:2].min() > 0.85
+
+
+def test_unchecked_answers_count_as_second_opinions_do():
+    """Ann answers alone; Bob and Cid agree with each other, and so she is taken to be as good."""
+    rng = np.random.default_rng(7)
+    both, _ = crowd(rng, 300, coins([0.97, 0.97], 10))
+    alone = rng.integers(0, 10, 1000)
+    items = [*both.item.tolist(), *range(300, 1300)]
+    who = [*(("bob", "cid")[at] for at in both.annotator), *["ann"] * 1000]
+    votes = Votes.from_long(items, who, [*both.label.tolist(), *alone.tolist()], 10)
+    assert bayes(votes, np.full((len(votes.items), 10), 0.1)).of("ann").accuracy > 0.93
+
+
+def test_without_second_opinions_a_middling_model_hardly_overrules_people_who_are_right():
+    rng = np.random.default_rng(0)
+    votes, truth = crowd(rng, 3000, coins([0.99], 10), answers=1)
+    probs = model(rng, truth, 10, 2.0)
+    assert (probs.argmax(axis=1) == truth).mean() < 0.75
+    assert (bayes(votes, probs).labels == truth).mean() > 0.955
