@@ -67,11 +67,29 @@ def test_the_lazy_race_picks_as_the_plain_race_does(seed, backend):
 
 def test_picks_do_not_depend_on_how_often_weights_are_refreshed(monkeypatch):
     features, logits = problem(9, 500)
+    given = {"features": features, "logits": logits, "seed": 3}
     picks = []
     for limit in (1, 7, 64, 10**6):
-        monkeypatch.setattr("ncalr.kernels.host.Host.stale_limit", limit)
-        picks.append(query("badge", 130, features=features, logits=logits, seed=3).ids.tolist())
-    assert picks[0] == picks[1] == picks[2] == picks[3]
+        monkeypatch.setattr("ncalr.acquire.select.kmeans_pp._STALE", limit)
+        picks.append(query("badge", 130, **given).ids.tolist())
+    monkeypatch.setattr("ncalr.kernels.host.Host.held_bytes", 10**9)  # all weights after every pick, as on a GPU
+    for drawn in (1, 1500, 10**6):
+        monkeypatch.setattr("ncalr.acquire.select.kmeans_pp._DRAWN", drawn)
+        picks.append(query("badge", 130, **given).ids.tolist())
+    assert all(one == picks[0] for one in picks)
+
+
+@pytest.mark.parametrize("held", [0, 10**9])
+def test_when_no_weight_is_left_the_rest_is_drawn_evenly(held, backend, monkeypatch):
+    """Four places, each with many items: after four picks every distance is 0."""
+    monkeypatch.setattr(type(backend), "held_bytes", held)
+    features = np.repeat(np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]), 20, axis=0)
+    picks = query("coreset(select=kmeans_pp)", 40, features=features, seed=5)
+    assert len(set(picks.ids.tolist())) == 40
+    assert set(picks.ids[:4] // 20) == {0, 1, 2, 3}
+    assert (picks.scores[1:4] > 0).all()
+    assert (picks.scores[4:] == 0).all()
+    assert np.bincount(picks.ids[4:] // 20, minlength=4).min() > 3
 
 
 def test_values_are_squared_distances_at_the_moment_of_the_pick(backend):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ncalr.errors import BadInput, MissingExtra
@@ -40,10 +40,6 @@ class Backend(Protocol):
     @property
     def xp(self) -> Any:
         """NumPy or torch."""
-
-    @property
-    def stale_limit(self) -> int:
-        """How many picks may go by before every weight is brought up to date (see `select/kmeans_pp.py`)."""
 
     @property
     def held_bytes(self) -> int:
@@ -107,6 +103,9 @@ class Backend(Protocol):
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         """The first `listed` of an exponential race and their times, as NumPy arrays."""
+
+    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
+        """The exponential numbers behind such races, (draws, items): an item's time is its weight over its number."""
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         """Kernel values from inner products, in place: exp(-s * scale) of the squared distance s, or s * scale < 1."""

@@ -496,6 +496,12 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
+@njit()
+def uniform(word):
+    """A number strictly between 0 and 1 from a word."""
+    return (np.float64(mix(word) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+
+
 @njit(cache=True)
 def race(weight, keys, draw, at, time):
     """The front of an exponential race: items in order of weight / E, E = -log u, u from (draw, key).
@@ -510,7 +516,7 @@ def race(weight, keys, draw, at, time):
     for i in range(weight.shape[0]):
         w = weight[i]
         if w > 0:
-            u = (np.float64(mix(keys[i] ^ draw) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+            u = uniform(keys[i] ^ draw)
             if w > last * (1.0 - u):  # -log u >= 1 - u, so nothing that could enter is left out
                 reached = w / -math.log(u)
                 if reached > last:
@@ -522,6 +528,14 @@ def race(weight, keys, draw, at, time):
                     time[r] = reached
                     at[r] = i
                     last = max(time[listed - 1], 0.0)
+
+
+@njit(cache=True)
+def waits(keys, draws, out):
+    """The E of such races, one row a draw."""
+    for j in range(draws.shape[0]):
+        for i in range(keys.shape[0]):
+            out[j, i] = -math.log(uniform(keys[i] ^ draws[j]))
 
 
 @parallel(FAST)

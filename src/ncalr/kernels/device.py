@@ -7,6 +7,7 @@ Streaming passes that torch can only express with several trips through memory h
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,6 @@ class Device:
     """The torch backend on one device."""
 
     xp = torch
-    stale_limit = 1
     held_bytes = 8 << 30
     block_rows = 4096
 
@@ -140,10 +140,13 @@ class Device:
         return np.array(picked, np.int64), np.array(values)
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
-        u = (_shift(_mix(keys ^ _signed(draw)), 11).double() + 0.5) * (1.0 / 9007199254740992.0)
-        time, at = torch.topk(weight / -torch.log(u), min(listed, len(weight)))
+        time, at = torch.topk(weight / self.waits(keys, [draw])[0], min(listed, len(weight)))
         time, at = time.cpu().numpy(), at.cpu().numpy()
         return at[time > 0], time[time > 0]
+
+    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
+        words = self.asarray(np.array([_signed(draw) for draw in draws]))[:, None]
+        return -torch.log((_shift(_mix(keys ^ words), 11).double() + 0.5) * 2.0**-53)
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         dots *= -2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,6 @@ class Host:
     """The CPU backend. It has no state."""
 
     xp = np
-    stale_limit = 64
     held_bytes = 0
     chunk_bytes = 64 << 20
     block_rows = 512
@@ -107,6 +107,13 @@ class Host:
         at, time = np.empty(listed, np.int64), np.empty(listed)
         compiled.race(weight, keys, np.uint64(draw), at, time)
         return at[at >= 0], time[at >= 0]
+
+    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty((len(draws), len(keys)))
+        compiled.waits(keys, np.array(draws, np.uint64), out)
+        return out
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         from ncalr.kernels import compiled

@@ -4,8 +4,9 @@ Arthur and Vassilvitskii (2007); in gradient space it is BADGE (Ash et al. 2020)
 to a weight w is an exponential race: with E_i exponential and independent, the item with the largest w_i / E_i wins
 with probability w_i / sum w. The race makes a lazy version exact. A weight that is out of date is an upper bound, so
 run the race with old weights, bring the few front runners up to date, and the best of them has won as soon as it beats
-the next old time. Every `stale_limit` picks all weights are brought up to date by one matrix product, which is
-compute-bound where one pass a pick would be memory-bound.
+the next old time. Every `_STALE` picks all weights are brought up to date by one matrix product, which is
+compute-bound where one pass a pick would be memory-bound. On a GPU that holds the pool a pass is cheaper than to wait
+for the front runners: there every pick brings all weights up to date, and nothing is waited for before the last one.
 
 Items that were picked have weight 0 and cannot be drawn again. When every weight is 0 (duplicates, or gradients that
 vanish) the rest is drawn uniformly.
@@ -14,6 +15,7 @@ vanish) the rest is drawn uniformly.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 _LISTED = 8
+_STALE = 64  # picks that may go by before every weight is brought up to date
+_DRAWN = 1 << 22  # numbers drawn at once for the races on a GPU
 
 
 @selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]))
@@ -61,23 +65,49 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
     weight = backend.asarray(np.full(n, np.inf))
     _refresh(pool, weight, pool.one(start))
     weight[start] = 0
-    waiting: list[Points] = []
-    while len(picked) < k:
-        draw = lottery.draw(1000 + len(picked))
-        late = space.join(waiting) if waiting else None
-        at, value = _winner(space, weight, keys, draw, late)
-        if at < 0:
-            rest = np.setdiff1d(np.arange(n), picked)
-            rest = rest[np.argsort(lottery.keys(rest), kind="stable")][: k - len(picked)]
-            return Selection(np.concatenate([picked, rest]), np.array(values + [0.0] * len(rest)))
+    draws = [lottery.draw(1000 + number) for number in range(1, k)]
+    race = _lazy(pool, weight, keys, draws) if pool.held is None else _at_once(pool.held, space, weight, keys, draws)
+    for at, value in race:
         picked.append(at)
         values.append(value)
+    if len(picked) < k:
+        rest = np.setdiff1d(np.arange(n), picked)
+        rest = rest[np.argsort(lottery.keys(rest), kind="stable")][: k - len(picked)]
+        picked, values = [*picked, *rest.tolist()], values + [0.0] * len(rest)
+    return Selection(np.array(picked, np.int64), np.array(values))
+
+
+def _lazy(pool: Pool, weight: Any, keys: Any, draws: list[int]) -> Iterator[tuple[int, float]]:
+    """The winner of each race and its weight, until no weight is left; only front runners' weights are made new."""
+    waiting: list[Points] = []
+    for draw in draws:
+        late = pool.space.join(waiting) if waiting else None
+        at, value = _winner(pool.space, weight, keys, draw, late)
+        if at < 0:
+            return
+        yield at, value
         weight[at] = 0
         waiting.append(pool.one(at))
-        if len(waiting) >= backend.stale_limit:
-            _refresh(pool, weight, space.join(waiting))
+        if len(waiting) >= _STALE:
+            _refresh(pool, weight, pool.space.join(waiting))
             waiting = []
-    return Selection(np.array(picked, np.int64), np.array(values))
+
+
+def _at_once(points: Points, space: Space, weight: Any, keys: Any, draws: list[int]) -> Iterator[tuple[int, float]]:
+    """The same, every weight made new after each pick, and all of it asked of the device in one go."""
+    backend = space.backend
+    xp, block = backend.xp, max(1, _DRAWN // len(weight))
+    winners, values = [], []
+    for begin in range(0, len(draws), block):
+        for waits in backend.waits(keys, draws[begin : begin + block]):
+            at = xp.argmax(weight / waits).reshape(1)
+            winners.append(at)
+            values.append(weight[at])
+            weight = xp.minimum(weight, backend.asarray(space.nearest(points, points.at(at)), "float64"))
+            weight[at] = 0
+    if winners:
+        found = zip(backend.numpy(xp.concatenate(winners)), backend.numpy(xp.concatenate(values)), strict=True)
+        yield from ((int(at), float(value)) for at, value in takewhile(lambda pair: pair[1] > 0, found))
 
 
 def _winner(space: Space, weight: Any, keys: Any, draw: int, late: Points | None) -> tuple[int, float]:
