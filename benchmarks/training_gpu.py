@@ -393,7 +393,7 @@ def variants(out: Path, most: float) -> None:
     result["checks"]["slopes of two readers as autograd adds them"] = readers_agree()
 
     def keep() -> None:
-        (out / "variants.json").write_text(json.dumps(result, indent=1))
+        (out / "training_gpu_variants.json").write_text(json.dumps(result, indent=1))
 
     def case(name: str, count: int, batch: int, *patches: Any) -> list[Any]:
         """Slots built under these patches (a step is captured then), and how fast they are."""
@@ -630,6 +630,21 @@ def table() -> None:
         f"a step. The whole fit is four runs of 10,000 labels, 20 epochs: {whole['trained']:,} images trained and "
         f"{whole['watched']:,} predicted at checkpoints in {whole['seconds']:.1f} s. The plain loop is the faster of "
         f"float32 and bfloat16: {best_plain:,.0f} images/s at batch 128.",
+        "",
+    ]
+    tried = json.loads((folder / "training_gpu_variants.json").read_text())
+    base = tried["rows"]["as it is, 6 x 128"]["images_a_second"]
+    lines += [
+        "Runs side by side (runs x batch) with one thing changed, in another run:",
+        "",
+        "| | images a second | |",
+        "| --- | --- | --- |",
+        *(
+            f"| {name} | {row['images_a_second']:,.0f} | {row['images_a_second'] / base:.2f} |"
+            for name, row in tried["rows"].items()
+        ),
+        "",
+        *(f"* {name}: {'yes' if passed else 'no'}" for name, passed in tried["checks"].items()),
         "",
     ]
     runs = [json.loads(line) for line in (folder / "training_gpu_accuracy.jsonl").read_text().splitlines()]
