@@ -2,6 +2,7 @@
 
     python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
     python3 benchmarks/training_gpu.py variants --out DIR              runs side by side, one thing changed; a profile
+    python3 benchmarks/training_gpu.py shapes   --out DIR              the normalisation's sums in several launch shapes
     python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT  full-data and 5,000-label accuracies on CIFAR
     python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
 
@@ -379,7 +380,6 @@ def variants(out: Path, most: float) -> None:
     """Runs side by side as they are and with one thing changed; checks that the numbers are right; a profile."""
     import torch
 
-    from ncalr.kernels import triton_norm
     from ncalr.learn import slot as slot_module
     from ncalr.learn.halves import Halves
     from ncalr.learn.nets import resnet
@@ -423,20 +423,14 @@ def variants(out: Path, most: float) -> None:
     (out / "profile.txt").write_text("\n\n".join("\n".join(lines) for lines in profiles) + "\n")
     result["profiles"] = [lines[0] for lines in profiles]
     keep()
-    splits = lambda number, least: patch.multiple(triton_norm, MOST_SPLITS=number, SPLIT_ROWS=least)  # noqa: E731
     plan: list[tuple[Any, ...]] = [
         ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
         ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
         ("as it is", 10, 128),
         ("as it is", 6, 256),
         ("as it is", 4, 512),
-        ("256 splits", 6, 128, splits(256, 256)),
-        ("1024 splits of 128 rows", 6, 128, splits(1024, 128)),
-        ("128 splits", 6, 128, splits(128, 256)),
         ("stem of 8 channels", 6, 128, padded_stem(8)),
         ("stem of 4 channels", 6, 128, padded_stem(4)),
-        ("sums of 64 rows at a time", 6, 128, patch.object(triton_norm, "SUM_ROWS", 64)),
-        ("sums of 64 rows, 256 splits", 6, 128, patch.object(triton_norm, "SUM_ROWS", 64), splits(256, 256)),
     ]
     for name, count, batch, *patches in plan:
         if time.perf_counter() - began > most:
@@ -471,6 +465,99 @@ def variants(out: Path, most: float) -> None:
     base = rows["as it is, 6 x 128"]["images_a_second"]
     for name, row in rows.items():
         print(f"{row['images_a_second']:9,.0f} images/s  {row['images_a_second'] / base:5.2f}  {name}")
+
+
+SHAPES = [  # rows a step, warps, most splits, fewest rows of a split
+    (32, 4, 512, 256),
+    (64, 4, 512, 256),
+    (64, 8, 512, 256),
+    (64, 4, 256, 256),
+    (64, 8, 256, 256),
+    (128, 8, 256, 256),
+    (128, 8, 128, 256),
+    (32, 4, 256, 128),
+    (64, 8, 256, 128),
+    (32, 8, 256, 256),
+]
+
+
+def shape_patch(shape: tuple[int, ...]) -> Any:
+    """A patch: the sums launched so."""
+    from ncalr.kernels import triton_norm
+
+    names = ("SUM_ROWS", "SUM_WARPS", "MOST_SPLITS", "SPLIT_ROWS")
+    return patch.multiple(triton_norm, **dict(zip(names, shape, strict=True)))
+
+
+def normed(streams: int) -> Any:
+    """The normalisations of one step of ResNet-18 at batch 128, forwards and backwards, so many at a time: a call."""
+    import torch
+
+    from ncalr.learn.nets.norm import NormAct
+
+    graphs = []
+    for _ in range(streams):
+        layers = []
+        for c, side, count in ((64, 32, 5), (128, 16, 5), (256, 8, 5), (512, 4, 5)):
+            draw = lambda c=c, side=side: (  # noqa: E731
+                torch.randn((128, c, side, side), device="cuda")
+                .bfloat16()
+                .contiguous(memory_format=torch.channels_last)
+            )
+            layers += [(NormAct(c).cuda(), draw().requires_grad_(), draw(), draw(), n % 2) for n in range(count)]
+
+        def step(layers: Any = layers) -> None:
+            for norm, x, residual, slope, with_residual in layers:
+                torch.autograd.grad(norm(x, residual if with_residual else None), x, slope)
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()
+            step()
+            stream.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                step()
+        graphs.append((graph, stream))
+
+    def call() -> None:
+        for graph, stream in graphs:
+            with torch.cuda.stream(stream):
+                graph.replay()
+
+    return call
+
+
+def one_shape(at: int) -> None:
+    """Microseconds of the normalisations of a step, alone and of six side by side: two numbers."""
+    with shape_patch(SHAPES[at]):
+        print(*(1e6 / rate(normed(streams), streams, 0.4) for streams in (1, 6)))
+
+
+def shapes(out: Path) -> None:
+    """Each shape in a process of its own: first all at once, which compiles; then one by one. Then whole runs."""
+    out.mkdir(parents=True, exist_ok=True)
+    commands = [[sys.executable, __file__, "shape", "--only", str(at)] for at in range(len(SHAPES))]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for process in [subprocess.Popen(command, **quiet) for command in commands]:
+        process.wait()
+    rows = []
+    for shape, command in zip(SHAPES, commands, strict=True):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"{shape} failed: {done.stderr[-300:]}", flush=True)
+            continue
+        alone, beside = map(float, done.stdout.split()[-2:])
+        rows.append({"shape": shape, "alone": alone, "beside": beside})
+        print(f"{shape!s:24}{alone:9.0f} us alone {beside:9.0f} us a step of six", flush=True)
+        (out / "training_gpu_shapes.json").write_text(json.dumps(rows, indent=1))
+    pool, labels = small_pool()
+    for row in sorted(rows, key=lambda row: row["beside"])[:3] + rows[:1]:
+        with shape_patch(row["shape"]):
+            row["images a second"] = interleaved(slots(6, 128, pool, labels), 1.0)
+        print(f"{row['shape']!s:24}{row['images a second']:9,.0f} images/s, 6 x 128", flush=True)
+        (out / "training_gpu_shapes.json").write_text(json.dumps(rows, indent=1))
 
 
 PLAINER = "strong(epochs=100, warm_up=0.0, drops=[0.6, 0.85], fallback=0.65)"
@@ -685,7 +772,7 @@ def table() -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "variants", "algorithms", "accuracy", "table"])
+    parser.add_argument("what", choices=["speed", "variants", "algorithms", "shapes", "shape", "accuracy", "table"])
     parser.add_argument("--out", type=Path, default=ROOT / "results")
     parser.add_argument("--data", type=Path)
     parser.add_argument(
@@ -699,6 +786,10 @@ def main() -> None:
         variants(arguments.out, min(arguments.most, 75.0))
     elif arguments.what == "algorithms":
         algorithms()
+    elif arguments.what == "shapes":
+        shapes(arguments.out)
+    elif arguments.what == "shape":
+        one_shape(int(arguments.only))
     elif arguments.what == "accuracy":
         accuracy(arguments.out, arguments.data, arguments.most, arguments.only)
     else:

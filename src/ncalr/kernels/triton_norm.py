@@ -20,7 +20,8 @@ import triton
 import triton.language as tl
 
 CHANNELS, ROWS, WARPS = 64, 64, 4  # channels and rows a program handles at a time
-SUM_ROWS, MOST_SPLITS, SPLIT_ROWS = 32, 512, 256  # rows a step of the sums; how the rows are split among programs
+SUM_ROWS, SUM_WARPS = 32, 4  # the same for the sums
+MOST_SPLITS, SPLIT_ROWS = 512, 256  # how the rows are split among programs
 
 
 @triton.jit
@@ -231,7 +232,7 @@ class _NormAct(torch.autograd.Function):
         given = (norm.arrived, weight, bias, norm.running_mean, norm.running_var)
         grid = (c // CHANNELS, splits)
         _sums[grid](
-            x, partial, *given, state, m, c, splits, norm.momentum, norm.eps, SUM_ROWS, CHANNELS, num_warps=WARPS
+            x, partial, *given, state, m, c, splits, norm.momentum, norm.eps, SUM_ROWS, CHANNELS, num_warps=SUM_WARPS
         )
         y = _forward(x, residual, state, norm, fixed=False)
         ctx.save_for_backward(x, x if residual is None else y, weight, state)
@@ -250,7 +251,7 @@ class _NormAct(torch.autograd.Function):
         kept = torch.empty_like(x) if keeps else found[0]
         given = (found[0], found[-1], x, y, kept, partial, ctx.arrived, weight, state, sums)
         flags = (ctx.has_residual, len(found) > 1, ctx.relu)
-        _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=WARPS)
+        _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=SUM_WARPS)
         dx = torch.empty_like(x)
         masked = ctx.relu and not keeps
         grid = (triton.cdiv(m, ROWS), c // CHANNELS)
