@@ -9,7 +9,7 @@ import pytest
 from crowds import coins, crowd
 
 from ncalr.errors import BadInput, UnknownName
-from ncalr.votes import Votes, aggregate, bayes, crowdlab, fit_temperature, gains, tempered
+from ncalr.votes import Votes, aggregate, bayes, crowdlab, fit_temperature, gains, likeliest_temperature, tempered
 
 
 def model(rng, truth, classes, skill):
@@ -192,9 +192,46 @@ def test_nobody_counts_against_what_they_say():
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 2, 400)
     table = np.stack([truth, 1 - truth], axis=1)  # one always right, one always wrong
-    found = bayes(Votes.from_matrix(table, 2), model(rng, truth, 2, 2.0))
-    assert found.accuracy[1] == 0.5
-    assert (found.labels == truth).mean() > 0.95
+    probs = model(rng, truth, 2, 2.0)
+    found = bayes(Votes.from_matrix(table, 2), probs)
+    assert found.accuracy.min() >= 0.5
+    assert (found.labels == truth).mean() >= (probs.argmax(axis=1) == truth).mean() > 0.9
+
+
+def echo(rng, labels, classes):
+    """A model that says again what it was told, nearly always, and knows nothing else."""
+    rows = rng.dirichlet(np.full(classes, 0.05), len(labels)) * 0.2
+    rows[np.arange(len(labels)), labels] += 0.8
+    return rows
+
+
+def test_a_model_that_repeats_first_answers_does_not_outvote_second_ones():
+    rng = np.random.default_rng(8)
+    both, _ = crowd(rng, 3000, coins([0.8, 0.8], 10))
+    first = both.label[both.annotator == 0]
+    rows = np.flatnonzero((both.annotator == 0) | (both.item < 400))  # second opinions of four hundred
+    votes = both.at(rows)
+    found = bayes(votes, echo(rng, first, 10))
+    torn = [i for i in range(400) if len(set(votes.label[votes.item == i])) == 2]
+    named = np.array([[found.posterior[i, k] for k in votes.label[votes.item == i]] for i in torn])
+    assert np.median(named[:, 0]) < 0.7, "as likely as the other, or nearly"
+    np.testing.assert_allclose(found.accuracy, 0.8, atol=0.06)
+    assert found.confidence[400:].mean() < 0.9, "an echo confirms nothing"
+
+
+def test_a_good_model_is_heard_by_second_opinions_alone():
+    """Told what people said first, and right for all that: the second opinions say so."""
+    rng = np.random.default_rng(9)
+    both, truth = crowd(rng, 3000, coins([0.8, 0.8], 10))
+    votes = both.at(np.flatnonzero((both.annotator == 0) | (both.item < 400)))
+    probs = model(rng, truth, 10, 2.5)
+    assert likeliest_temperature(votes, probs) == pytest.approx(1, abs=0.3)
+    assert likeliest_temperature(votes, tempered(probs, 3.0)) == pytest.approx(1 / 3, abs=0.1)
+    assert (bayes(votes, probs).labels == truth).mean() > 0.9
+    few = both.at(np.flatnonzero((both.annotator == 0) | (both.item < 15)))
+    assert likeliest_temperature(few, tempered(probs, 3.0)) == pytest.approx(1, abs=0.01), "no surer than it says"
+    nobody = Votes.from_matrix([[-1], [-1]], classes=2)
+    assert likeliest_temperature(nobody, [[0.9, 0.1], [0.5, 0.5]]) == 1.0
 
 
 @pytest.mark.parametrize("classes", [3, 10])

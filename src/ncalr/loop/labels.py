@@ -35,7 +35,7 @@ def doubted(policy: Doubts, k: int, picks: list[Any], state: State, voice: Voice
     votes = votes_of(state, ids, voice.classes)
     probs = voice.of(ids)
     if policy.method == "bayes":
-        wanted = gains(votes, bayes(votes, probs, seed=seed[0]))
+        wanted = gains(votes, bayes(votes, probs, seed=seed[0], temperature=1.0))
     else:
         wanted = doubts(votes, crowdlab(votes, probs, seed=seed[0]))
     value = dict(zip(ids, wanted.tolist(), strict=True))
@@ -52,6 +52,7 @@ def _consensus(method: str, state: State, ids: list[Any], voice: Voice | None, c
     votes = votes_of(state, ids, classes)
     if method == "majority" or method in WITH_MODEL:
         if voice is not None:
-            return aggregate(votes, method, probs=voice.of(ids), seed=seed)
+            tempered = {"temperature": 1.0} if method == "bayes" else {}  # the voice is
+            return aggregate(votes, method, probs=voice.of(ids), seed=seed, **tempered)
         return aggregate(votes, "majority", seed=seed)
     return aggregate(votes, method, seed=seed)

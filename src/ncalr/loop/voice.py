@@ -8,9 +8,11 @@ those before the learning rate falls. Where it knew everything from the first ch
 that is not labelled it was told nothing, and its last word counts.
 
 The two are not equally sure of themselves, the first because it had not learnt much, the second because it has learnt
-everything. Each is tempered (`ncalr.votes.fit_temperature`) on answers that it was not shown when it spoke: the first
-on those of the labelled items, the last word on those that came after it in the round before, as far as there were
-`FEW`; with fewer the first temperature serves both. Then a labelled item and a new one stand on one scale.
+everything. Each is tempered (`ncalr.votes.fit_temperature`) so that it foretells answers as well as it can: the first
+those of the labelled items, the last word those that came after it in the round before, as far as there were `FEW`;
+with fewer the first temperature serves both. Of labelled items, second opinions then tell whether to believe the model
+more or less than that (`ncalr.votes.likeliest_temperature`). Of new ones they do not: those were picked because the
+model is unsure or wrong about them, and nobody has checked them yet.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ncalr.dynamics.scores import softmax
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Model
 from ncalr.loop.state import State
-from ncalr.votes import Votes, fit_temperature, tempered
+from ncalr.votes import Votes, fit_temperature, likeliest_temperature, tempered
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,8 +56,10 @@ class Voice:
 
     def at(self, state: State, last: float | None) -> Voice:
         """The voice tempered on the answers so far; `last` is the temperature of its last word, where it is known."""
-        first = fit_temperature(votes_of(state, list(self.labelled), self.classes), np.stack([*self.labelled.values()]))
-        return Voice(self.labelled, self.watched, self.classes, (first, first if last is None else last))
+        votes, said = votes_of(state, list(self.labelled), self.classes), np.stack([*self.labelled.values()])
+        foretells = fit_temperature(votes, said)
+        first = foretells * likeliest_temperature(votes, tempered(said, foretells))
+        return Voice(self.labelled, self.watched, self.classes, (first, foretells if last is None else last))
 
     def last_word(self, state: State) -> float | None:
         """The temperature of the last word by what was answered since; None where that is too little."""

@@ -2,7 +2,7 @@
 
 from ncalr.votes.agreement import Agreement, cohen, cohen_pairs, fleiss, krippendorff
 from ncalr.votes.answers import NO_ANSWER, Votes
-from ncalr.votes.bayes import bayes, gains
+from ncalr.votes.bayes import bayes, gains, likeliest_temperature
 from ncalr.votes.consensus import Annotator, Consensus
 from ncalr.votes.crowdlab import crowdlab, doubts
 from ncalr.votes.dawid_skene import dawid_skene
@@ -33,6 +33,7 @@ __all__ = [
     "glad",
     "jeffreys",
     "krippendorff",
+    "likeliest_temperature",
     "majority",
     "one_coin",
     "tempered",

@@ -3,9 +3,8 @@
     posterior_ik ~ p_M(k | i)^(1/T)  times, for every answer about i,  alpha_j if it is k, else (1 - alpha_j) / (c - 1)
 
 Dawid and Skene's model ("Maximum likelihood estimation of observer error-rates using the EM algorithm", 1979) in its
-one-coin form, with the model's probabilities in the place of the class shares. The temperature T of the model is the
-one under which the answers are likeliest; alpha is found by EM inside that search, each annotator held to the common
-accuracy by a prior worth ten answers.
+one-coin form, with the model's probabilities in the place of the class shares. alpha is found by EM, each annotator
+held to the common accuracy by a prior worth ten answers.
 
 **How often people are right cannot be read off single answers.** A model that has learnt from answers says what people
 say: where they mix two classes up it says 0.7 and 0.3, and so many of the answers are each. That they are all right and
@@ -13,11 +12,17 @@ such items are in truth the one or the other explains this as well as that one i
 ten are wrong; likelihood even prefers the first, since people err where things look alike and not by a coin. So people
 are judged by items that several have answered. An answer that nobody checked counts as second opinions do (four fifths
 right, `_FIRST`, before there are any), more or less by how its annotator's answers fare with the model beside
-everybody's; and without second opinions the model is taken to be no surer than it says. docs/log.md has what that is
-worth on CIFAR-10N.
+everybody's. docs/log.md has what that is worth on CIFAR-10N.
 
-Nobody is taken to be worse than chance, and a model is heard only if the answers are likelier with it than with no
-model at all, by log(n) / 2 (Schwarz's criterion for the one parameter T): weak models leave answers as they are.
+**Nor can how sure the model is.** It has learnt from the first answers, or its doubts chose the items that were asked
+about: on what ncal picks from CIFAR-10N a network is right in one case of four where it is right in every second else.
+So the temperature T is the one under which *second* opinions are likeliest, given the first ones; that is where the
+posterior says most of an answer that neither knew. Without second opinions it is the one under which the answers are
+likeliest, and the model is taken to be no surer than it says.
+
+Nobody is taken to be worse than chance, and a model is heard only if these answers are likelier with it than with no
+model at all, by log(n) / 2 (Schwarz's criterion for the one parameter T): weak models leave answers as they are. By as
+much they must be likelier for a model to be taken for surer than it says.
 
 CROWDLAB averages opinions; Bayes' rule multiplies them. Ten classes, an answer of somebody who is right in four cases
 of five, a model that says 0.3 to it: the average of both is 0.55, the product 0.94. The average is a fine order of
@@ -67,16 +72,15 @@ def bayes(
 ) -> Consensus:
     """The posterior with the model's `probs` (n, c) as prior, a row for each of `votes.items`.
 
-    `temperature` of the probabilities, where it is known; the likeliest one if not, and infinite (the model is not
-    heard) where the answers are no likelier with the model than without.
+    `temperature` of the probabilities, where it is known; by `likeliest_temperature` if not.
     """
     p_model = as_probs(probs, votes)
     votes = votes.latest()
     answered = votes.answers > 0
-    named, seen = _Named(votes.answered, p_model.shape[1]), p_model[answered]
+    named = _Named(votes.answered, p_model.shape[1])
     if temperature is None:
-        temperature = _temperature(named, seen, iterations) if answered.any() else 1.0
-    posterior = _heard(p_model, temperature)
+        temperature = likeliest_temperature(votes, p_model, iterations)
+    posterior = tempered(p_model, temperature)
     alpha = np.full(len(votes.annotators), np.nan)
     if answered.any():
         alpha, _ = _fit(named, posterior[answered], iterations)
@@ -87,6 +91,37 @@ def bayes(
     if np.isinf(temperature):
         note = "the model was not heard: the answers are no likelier with it than without"
     return conclude(votes, "bayes", posterior, choice, alpha, coin_worth(votes, posterior), notes=(note,))
+
+
+def likeliest_temperature(votes: Votes, probs: Any, iterations: int = 200) -> float:
+    """The temperature of the model's `probs` (n, c) that the answers speak for; infinite where they speak for none.
+
+    Infinite: the model is not heard, since the answers are no likelier with it than without. 1.0 where nobody answered.
+    """
+    from scipy.optimize import minimize_scalar
+
+    p_model, votes = as_probs(probs, votes), votes.latest()
+    rows = p_model[votes.answers > 0]
+    if not len(rows):
+        return 1.0
+    named = _Named(votes.answered, rows.shape[1])
+    later = int(named.later.sum())
+    judged, coldest = later >= _TRUST, _COLDEST if later >= _TRUST else 1.0
+    firsts = _Named(named.votes.at(~named.later), rows.shape[1])
+
+    def unlikely(temperature: float) -> float:
+        prior = tempered(rows, temperature)
+        alpha, likelihood = _fit(named, prior, iterations)
+        return (_weighed(firsts, prior, alpha)[2] if judged else 0.0) - likelihood
+
+    grid = np.geomspace(coldest, _HOTTEST, 13)
+    at = int(np.argmin([unlikely(temperature) for temperature in grid]))
+    around = np.log([grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]])
+    found = minimize_scalar(lambda log: unlikely(np.exp(log)), bounds=around, method="bounded", options={"xatol": 0.01})
+    enough, best = np.log(later if judged else len(rows)) / 2, (float(np.exp(found.x)), float(found.fun))
+    if best[0] < 1 and (modest := unlikely(1.0)) - enough < best[1]:
+        best = 1.0, modest
+    return best[0] if best[1] < unlikely(np.inf) - enough else float("inf")
 
 
 def gains(votes: Votes, consensus: Consensus) -> Floats:
@@ -101,30 +136,6 @@ def gains(votes: Votes, consensus: Consensus) -> Floats:
     said = other + (alpha - other) * posterior  # the chance of each answer
     after = (other**2 * squares[:, None] + (alpha**2 - other**2) * posterior**2) / said
     return np.asarray(np.maximum(after.sum(axis=1) - squares, 0), np.float64)
-
-
-def _temperature(named: _Named, probs: Floats, iterations: int) -> float:
-    """The likeliest temperature of the model; infinite where it says nothing about the answers.
-
-    Below 1, which makes it surer than it says it is, only where second opinions tell how often people are right.
-    """
-    from scipy.optimize import minimize_scalar
-
-    def unlikely(log: float) -> float:
-        return -_fit(named, _heard(probs, float(np.exp(log))), iterations)[1]
-
-    coldest = _COLDEST if named.later.sum() >= _TRUST else 1.0
-    grid = np.log(np.geomspace(coldest, _HOTTEST, 13))
-    best = int(np.argmin([unlikely(log) for log in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(unlikely, bounds=around, method="bounded", options={"xatol": 0.01})
-    without = _fit(named, _heard(probs, np.inf), iterations)[1]
-    return float(np.exp(found.x)) if -found.fun > without + np.log(len(probs)) / 2 else float("inf")
-
-
-def _heard(probs: Floats, temperature: float) -> Floats:
-    """The model's probabilities at a temperature; all classes alike at an infinite one."""
-    return np.full_like(probs, 1 / probs.shape[1]) if np.isinf(temperature) else tempered(probs, temperature)
 
 
 class _Named:
@@ -171,21 +182,27 @@ def _odds(share: Any) -> Any:
 
 def _fit(named: _Named, prior: Floats, iterations: int) -> tuple[Floats, float]:
     """Accuracies, and how likely the answers are with them (log), over answered items."""
-    votes, n = named.votes, len(prior)
-    at = prior.ravel()[named.cells]
-    rest = np.maximum(1 - np.bincount(named.item, at, minlength=n), 0)
-    alpha = np.full(len(votes.annotators), _FIRST)
+    alpha = np.full(len(named.votes.annotators), _FIRST)
     for turn in range(iterations):
-        gain, most = named.gains(alpha)
-        share = at * np.exp(gain - most[named.item])
-        whole = np.maximum(rest * np.exp(-most) + np.bincount(named.item, share, minlength=n), 1e-300)
-        likelihood = float((most + np.log(whole)).sum())
-        likelihood += float((np.log1p(-alpha) - np.log(named.classes - 1)) @ votes.given)
+        share, whole, likelihood = _weighed(named, prior, alpha)
         better = named.accuracies((share / whole[named.item])[named.of_answer])
         if np.abs(better - alpha).max() < _STILL or turn == iterations - 1:
             break
         alpha = better
     return alpha, likelihood
+
+
+def _weighed(named: _Named, prior: Floats, alpha: Floats) -> tuple[Floats, Floats, float]:
+    """How likely each item's answers are with each class that was named, with all classes, and all answers (log).
+
+    The first two only beside each other, item by item.
+    """
+    at, (gain, most) = prior.ravel()[named.cells], named.gains(alpha)
+    rest = np.maximum(1 - np.bincount(named.item, at, minlength=len(prior)), 0)
+    share = at * np.exp(gain - most[named.item])
+    whole = np.maximum(rest * np.exp(-most) + np.bincount(named.item, share, minlength=len(prior)), 1e-300)
+    wrong = float((np.log1p(-alpha) - np.log(named.classes - 1)) @ named.votes.given)
+    return share, whole, float((most + np.log(whole)).sum()) + wrong
 
 
 def _posterior(named: _Named, prior: Floats, alpha: Floats) -> Floats:
