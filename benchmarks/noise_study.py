@@ -11,8 +11,8 @@ ROOT holds cifar10 and cifar10n_labels.npz (row-aligned with it). The experiment
 
 * the three annotators of each image as the oracle, 2,000 to 12,000 answers by 2,500: random and ncal with single
   labels, ncal with three votes an item, ncal with our policy (learning the posterior behind its labels); with plain and
-  with noise-tolerant training. `TRIED` are forms of our policy before it took unchecked answers on trust: kept as they
-  were measured, not to be run again;
+  with noise-tolerant training. `TRIED` are forms of our policy that came before (docs/log.md has how they differ): kept
+  as they were measured, not to be run again;
 * the worst label of each image (40.2 % wrong) as a single noisy oracle: random, margin, badge, ncal, and ncal with
   robust class means; with plain and with noise-tolerant training;
 * the audit: how well wrong labels are found, by ours and by its rivals (`audit_scores`).
@@ -26,6 +26,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from ncalr.geometry.statistics import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.noise import learnt, truth_of  # noqa: E402
 from ncalr.lab.report import named_runs  # noqa: E402
+from ncalr.lab.runner import Run  # noqa: E402
 from ncalr.learn.learner import Job, Model  # noqa: E402
 
 FILE = "cifar10n_labels.npz"
@@ -57,11 +59,12 @@ POLICIES = {
     "votes": ("votes(n=3)", ("ncal",)),
     "ours": ("doubts(soft=True)", ("ncal",)),
 }
-TRIED = {
-    "posterior": "doubts(method=bayes, soft=True)",
-    "bayes": "doubts(method=bayes)",
-    "few": "doubts(method=bayes, again=0.03)",
-    "fewsoft": "doubts(method=bayes, soft=True, again=0.03)",
+TRIED = {  # how it was written then, and which form it was
+    "posterior": ("doubts(method=bayes, soft=True)", "first form"),
+    "bayes": ("doubts(method=bayes)", "first form"),
+    "few": ("doubts(method=bayes, again=0.03)", "first form"),
+    "fewsoft": ("doubts(method=bayes, soft=True, again=0.03)", "first form"),
+    "judged": ("doubts(soft=True)", "second form"),
 }
 ALONE = ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
 
@@ -86,8 +89,16 @@ def tried() -> dict[str, Experiment]:
     return {
         f"people-{name}-{training}": _experiment(("ncal",), recipe, PEOPLE, answers)
         for training, recipe in TRAININGS.items()
-        for name, answers in TRIED.items()
+        for name, (answers, _) in TRIED.items()
     }
+
+
+def runs_of(folder: Path, experiment: Experiment) -> list[Run]:
+    """The runs of an experiment under the names that tables give them."""
+    form = TRIED.get(folder.name.split("-")[1], ("", ""))[1]
+    return [
+        replace(run, strategy=", ".join(filter(None, [run.strategy, form]))) for run in named_runs(folder, experiment)
+    ]
 
 
 def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: str) -> Experiment:
@@ -122,7 +133,7 @@ def wrong(data: Path, out: Path) -> None:
         if one.dataset not in truths:
             dataset = load(one.dataset, data)
             truths[one.dataset] = truth_of(dataset.pool, dataset.labels)
-        for run in named_runs(out / name, one):
+        for run in runs_of(out / name, one):
             here = {"experiment": name, "strategy": run.strategy, "seed": run.seed}
             lines += [here | row._asdict() for row in learnt(run, truths[one.dataset])]
     (out / "wrong.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -22,13 +22,13 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from beyond import part, table  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
+from noise_study import runs_of, tried  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from noise_study import tried  # noqa: E402
 from study import ABLATIONS, VARIANTS, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.evaluations import TITLES  # noqa: E402
-from ncalr.lab.report import curves_of, named_runs, result_rows  # noqa: E402
+from ncalr.lab.report import curves_of, result_rows  # noqa: E402
 from ncalr.lab.runner import Run, read_runs  # noqa: E402
 from ncalr.lab.statistics import estimate, summary  # noqa: E402
 from ncalr.learn.learner import needs_of  # noqa: E402
@@ -266,14 +266,14 @@ def write_noise() -> str:
         "",
         "Made by `make results` from `results/noise`; not to be edited by hand. The paper's abstract claims reliability under wrong labels; its text shows no experiment.",
         "ResNet-18, `strong(epochs=100)`, accuracy on the clean test set, mean over the seeds that have got so far. The last columns: how many labels the last training",
-        "learnt, and how many of them are wrong. Rows with `method=bayes` are earlier forms of our policy (`docs/log.md`), kept as they were measured.",
+        "learnt, and how many of them are wrong. Rows of a first and a second form are our policy as it was before (`docs/log.md` has how they differ).",
     ]
     ended, everything = 0, {**noise(), **tried()}
     for kind, about in ORACLES.items():
         for training, loss in TOLD.items():
             names = [name for name in everything if name.startswith(f"{kind}-") and name.endswith(f"-{training}")]
             begun = [name for name in names if (NOISE / name / "experiment.json").exists()]
-            runs = [run for name in begun for run in named_runs(NOISE / name, everything[name]) if run.accuracies]
+            runs = [run for name in begun for run in runs_of(NOISE / name, everything[name]) if run.accuracies]
             if not runs:
                 continue
             ended += sum(bool(run.lines[-1].get("stop")) for run in runs)
