@@ -12,7 +12,7 @@ from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.query import query
 from ncalr.acquire.select.spaces import Space
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, NotFinite
 
 
 def problem(seed, n, classes=5, d=6, sharpness=2.0, kind=np.float64):
@@ -77,6 +77,12 @@ def test_picks_do_not_depend_on_how_often_weights_are_refreshed(monkeypatch):
         monkeypatch.setattr("ncalr.acquire.select.kmeans_pp._DRAWN", drawn)
         picks.append(query("badge", 130, **given).ids.tolist())
     assert all(one == picks[0] for one in picks)
+
+
+def test_distances_that_overflow_are_an_error_and_not_a_race_without_end(backend):
+    features = 4e18 * np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    with pytest.raises(NotFinite, match="squared lengths overflow"):
+        query("coreset(select=kmeans_pp)", 20, features=features, seed=2)
 
 
 @pytest.mark.parametrize("held", [0, 10**9])

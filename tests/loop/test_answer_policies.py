@@ -30,7 +30,7 @@ POLICIES = (
     "doubts(method=bayes)",
 )
 BUDGETS = (40, 80, 120, 160)
-QUESTIONS = ("ids", "labels", "by", "again", "consensus", "temperature", "answers")
+QUESTIONS = ("ids", "labels", "by", "again", "consensus", "temperature", "heard", "answers")
 
 
 def lines_of(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 from ncalr.learn.learner import Record
 from ncalr.loop.answers import Doubts
 from ncalr.loop.labels import doubted
+from ncalr.loop.run import Plan, _heard
 from ncalr.loop.state import State
 from ncalr.loop.voice import FEW, Voice, voice_of, votes_of
 from ncalr.votes import bayes, gains
 
+ONE = State()
+ONE.take({"ids": [1], "labels": [0], "by": "a"})
 LOG = np.log(np.array([[[0.6, 0.4]], [[0.8, 0.2]], [[0.01, 0.99]]]))
 
 
@@ -28,18 +32,18 @@ def model(*accuracies, log=LOG, **evidence):
 
 def test_what_was_said_last_before_it_knew_the_labels_by_heart_counts():
     logits = np.array([[0.0, np.log(3)], [0.0, 0.0]])
-    voice = voice_of(model(0.5, 0.9, 1.0, logits=logits), [1])
+    voice = voice_of(model(0.5, 0.9, 1.0, logits=logits), ONE)
     assert voice.of([1, 7, 8, 9]) == pytest.approx(np.array([[0.8, 0.2], [0.25, 0.75], [0.5, 0.5], [0.5, 0.5]]))
     four = np.concatenate([LOG[:1], LOG])
-    mean = voice_of(model(0.2, 0.5, 0.8, 0.9, log=four, logits=logits), [1])
+    mean = voice_of(model(0.2, 0.5, 0.8, 0.9, log=four, logits=logits), ONE)
     assert mean.of([1]) == pytest.approx(np.array([[0.405, 0.595]])), "it never did: the last third of all checks"
-    whole = voice_of(model(0.99, 1.0, 1.0, probs=np.array([[0.1, 0.9], [0.3, 0.7]])), [1])
+    whole = voice_of(model(0.99, 1.0, 1.0, probs=np.array([[0.1, 0.9], [0.3, 0.7]])), ONE)
     assert whole.of([1]) == pytest.approx(np.array([[0.6, 0.4]])), "it always did: the first check"
     assert whole.of([8]) == pytest.approx(np.array([[0.3, 0.7]]))
 
 
 def test_one_label_in_twenty_contradicted_is_not_yet_by_heart():
-    voice = voice_of(model(0.5, 0.95, 1.0, logits=np.zeros((2, 2))), [1])
+    voice = voice_of(model(0.5, 0.95, 1.0, logits=np.zeros((2, 2))), ONE)
     assert voice.of([1]) == pytest.approx(np.array([[0.8, 0.2]]))
 
 
@@ -65,23 +69,52 @@ def test_each_voice_is_made_as_sure_as_it_is_right():
     assert then.of([60])[0, 0] == pytest.approx(0.557, abs=0.001)
 
 
-def test_second_opinions_say_how_far_to_believe_it_about_labelled_items_alone():
-    """It repeats the first answers; half of the second ones say otherwise."""
-    rng = np.random.default_rng(0)
+def echoing(agree, seed=0):
+    """A model that repeats the first answers about 300 items, and states before and after second ones."""
+    rng = np.random.default_rng(seed)
     told = rng.integers(0, 3, 300)
     said = np.full((300, 3), 0.02) + 0.94 * np.eye(3)[told]
-    state = State()
-    state.take({"ids": list(range(300)), "labels": told.tolist(), "by": "a"})
-    labelled, watched = dict(enumerate(said)), dict(enumerate(said, 1000))
-    before = Voice(labelled, watched, 3).at(state, 1.5)
-    assert before.of([0])[0].max() > 0.99
-    other = np.where(rng.random(300) < 0.5, told, (told + 1) % 3).tolist()
-    again = [{"ids": list(range(300)), "labels": other, "by": "b"}]
-    state = State()
-    state.take({"ids": list(range(300)), "labels": told.tolist(), "by": "a", "again": again})
-    after = Voice(labelled, watched, 3).at(state, 1.5)
-    assert after.of([0])[0].max() < 0.8
-    assert after.temperatures[1] == before.temperatures[1] == 1.5
+    ids, other = list(range(300)), np.where(rng.random(300) < agree, told, (told + 1) % 3).tolist()
+    before, after = State(), State()
+    before.take({"ids": ids, "labels": told.tolist(), "by": "a"})
+    again = [{"ids": ids, "labels": other, "by": "b"}]
+    after.take({"ids": ids, "labels": told.tolist(), "by": "a", "again": again})
+    return Voice(dict(enumerate(said)), dict(enumerate(said, 1000)), 3, dict.fromkeys(ids, 1)), before, after
+
+
+def test_second_opinions_say_how_far_to_believe_it_about_labelled_items_alone():
+    voice, before, after = echoing(agree=0.5)
+    first = voice.at(before, 1.5)
+    assert first.of([0])[0].max() > 0.99
+    then = voice.at(after, 1.5, first.heard)
+    assert then.of([0])[0].max() < 0.8
+    assert then.heard < 0.5 < first.heard
+    assert then.temperatures[1] == first.temperatures[1] == 1.5
+
+
+def test_second_opinions_that_it_was_trained_on_say_nothing():
+    """What was found out before holds; where nothing was, it is no surer than it foretells answers."""
+    voice, _, after = echoing(agree=1.0)
+    knew = replace(voice, shown=dict.fromkeys(range(300), 2))
+    assert knew.at(after, None, 0.25).heard == 0.25
+    assert knew.at(after, None).heard == pytest.approx(1.0)
+
+
+def test_a_model_that_is_not_heard_keeps_the_order_of_its_opinions():
+    voice, before, _ = echoing(agree=0.5)
+    deaf = voice.at(before, None, 0.0)
+    assert deaf.of([0])[0] == pytest.approx(np.full(3, 1 / 3), abs=1e-3)
+    assert deaf.of([0])[0].argmax() == voice.of([0])[0].argmax()
+
+
+def test_a_round_with_few_new_items_hears_its_second_opinions():
+    voice, before, after = echoing(agree=0.5)
+    plan = Plan("ncal", (300, 600, 900), 0, 3, answers="doubts(soft=True)")
+    line = _heard(plan, after, voice.at(before, None))
+    assert line["heard"] < 0.5
+    assert "temperature" not in line
+    torn = [row for row, item in enumerate(after.labels) if len({label for _, label in after.votes[item]}) == 2]
+    assert np.array(line["consensus"]["soft"])[torn].max() < 0.8
 
 
 def test_a_few_answers_give_no_temperature():

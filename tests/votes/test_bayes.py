@@ -219,6 +219,28 @@ def test_a_model_that_repeats_first_answers_does_not_outvote_second_ones():
     assert found.confidence[400:].mean() < 0.9, "an echo confirms nothing"
 
 
+def test_a_few_second_opinions_do_not_make_a_weak_model_sure():
+    """25 of them; by chance a third of the crowds would have it far surer than it is."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        both, truth = crowd(rng, 1500, coins([0.8, 0.8], 10))
+        logits = rng.normal(size=(1500, 10))
+        logits[np.arange(1500), truth] += 1.0
+        probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        votes = both.at(np.flatnonzero((both.annotator == 0) | (both.item < 25)))
+        answers = both.label[both.annotator == 0] == truth
+        assert (bayes(votes, probs).labels == truth).mean() > answers.mean() - 0.03, seed
+
+
+def test_a_model_that_repeats_the_consensus_is_judged_by_answers_that_came_after():
+    rng = np.random.default_rng(3)
+    votes, _ = crowd(rng, 1500, coins([0.8, 0.8, 0.8], 10))
+    known = votes.at(votes.annotator < 2)
+    probs = echo(rng, known.label[known.annotator == 1], 10)  # where two differ, it was told the second
+    assert likeliest_temperature(known, probs) < 1, "taken for unseen, second opinions confirm their own echo"
+    assert likeliest_temperature(votes, probs, shown=np.full(1500, 2)) > 2
+
+
 def test_a_good_model_is_heard_by_second_opinions_alone():
     """Told what people said first, and right for all that: the second opinions say so."""
     rng = np.random.default_rng(9)
@@ -229,7 +251,10 @@ def test_a_good_model_is_heard_by_second_opinions_alone():
     assert likeliest_temperature(votes, tempered(probs, 3.0)) == pytest.approx(1 / 3, abs=0.1)
     assert (bayes(votes, probs).labels == truth).mean() > 0.9
     few = both.at(np.flatnonzero((both.annotator == 0) | (both.item < 15)))
-    assert likeliest_temperature(few, tempered(probs, 3.0)) == pytest.approx(1, abs=0.01), "no surer than it says"
+    assert likeliest_temperature(few, tempered(probs, 3.0)) == 1.0, "no surer than it says"
+    assert likeliest_temperature(few, probs, usual=2.0) == 2.0, "nor than at its usual temperature"
+    both_shown = np.full(3000, 2)
+    assert likeliest_temperature(votes, tempered(probs, 3.0), shown=both_shown) == 1.0, "it knew them all"
     nobody = Votes.from_matrix([[-1], [-1]], classes=2)
     assert likeliest_temperature(nobody, [[0.9, 0.1], [0.5, 0.5]]) == 1.0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ncalr.errors import BadInput, MissingExtra
@@ -104,7 +104,10 @@ class Backend(Protocol):
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
         """The first `listed` of an exponential race and their times, as NumPy arrays."""
 
-    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
+    def words(self, words: Any) -> Array:
+        """Unsigned 64-bit words (a NumPy array) on this backend, as `race` and `waits` take them."""
+
+    def waits(self, keys: Array, draws: Array) -> Array:
         """The exponential numbers behind such races, (draws, items): an item's time is its weight over its number."""
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:

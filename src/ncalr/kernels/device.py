@@ -7,7 +7,6 @@ Streaming passes that torch can only express with several trips through memory h
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -140,13 +139,16 @@ class Device:
         return np.array(picked, np.int64), np.array(values)
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
-        time, at = torch.topk(weight / self.waits(keys, [draw])[0], min(listed, len(weight)))
+        words = self.words(np.array([draw], np.uint64))
+        time, at = torch.topk(weight / self.waits(keys, words)[0], min(listed, len(weight)))
         time, at = time.cpu().numpy(), at.cpu().numpy()
         return at[time > 0], time[time > 0]
 
-    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
-        words = self.asarray(np.array([_signed(draw) for draw in draws]))[:, None]
-        return -torch.log((_shift(_mix(keys ^ words), 11).double() + 0.5) * 2.0**-53)
+    def words(self, words: Any) -> Array:
+        return self.asarray(words.view(np.int64))
+
+    def waits(self, keys: Array, draws: Array) -> Array:
+        return -torch.log((_shift(_mix(keys ^ draws[:, None]), 11).double() + 0.5) * 2.0**-53)
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         dots *= -2

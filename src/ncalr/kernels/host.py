@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -108,11 +107,14 @@ class Host:
         compiled.race(weight, keys, np.uint64(draw), at, time)
         return at[at >= 0], time[at >= 0]
 
-    def waits(self, keys: Array, draws: Sequence[int]) -> Array:
+    def words(self, words: Any) -> Array:
+        return words
+
+    def waits(self, keys: Array, draws: Array) -> Array:
         from ncalr.kernels import compiled
 
         out = np.empty((len(draws), len(keys)))
-        compiled.waits(keys, np.array(draws, np.uint64), out)
+        compiled.waits(keys, draws, out)
         return out
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:

@@ -180,7 +180,7 @@ def _questions(plan: Plan, setting: Setting, state: State, model: Model, number:
     """What is asked after a training, what is answered, and which labels that comes to."""
     how, answers = plan.policy, _answers(plan, state)
     wanted = next(b for b in plan.budgets if b > answers) - answers
-    voice = voice_of(model, list(state.labels)).at(state, _temperature(state)) if how.needs else None
+    voice = voice_of(model, state).at(state, *_before(state)) if how.needs else None
     owed = sum(how.each - len(state.votes[item]) for item in state.open_again(how.each))
     fresh = min(max(how.fresh(wanted, owed) - len(state.awaited), 0), len(model.watched))
     picked, why = _pick(plan, model, fresh, number)
@@ -194,13 +194,14 @@ def _questions(plan: Plan, setting: Setting, state: State, model: Model, number:
 
 
 def _heard(plan: Plan, state: State, voice: Voice | None) -> Line:
-    """What the answers come to; the model speaks with the temperature that the new ones give its last word."""
+    """What the answers come to; the model speaks as surely as the new ones say it should."""
     line: Line = {}
     if voice is not None:
         fitted = voice.last_word(state)
         if fitted is not None:
             line["temperature"] = _short(fitted)
-            voice = voice.at(state, line["temperature"])
+        voice = voice.at(state, line.get("temperature", _before(state)[0]), _before(state)[1])
+        line["heard"] = _short(voice.heard)
     return line | agreed(plan.policy, state, voice, plan.classes, plan.seed)
 
 
@@ -236,8 +237,12 @@ def _spent(plan: Plan, state: State) -> Line:
     return {"answers": state.answers} if plan.policy.collects else {}
 
 
-def _temperature(state: State) -> float | None:
-    return next((line["temperature"] for line in reversed(state.rounds) if "temperature" in line), None)
+def _before(state: State) -> tuple[float | None, float | None]:
+    """The temperature of the model's last word, and how far it was believed, by the last round that says so."""
+    temperature, heard = (
+        next((line[name] for line in reversed(state.rounds) if name in line), None) for name in ("temperature", "heard")
+    )
+    return temperature, heard
 
 
 def _asked(setting: Setting, ids: list[Any]) -> Line:

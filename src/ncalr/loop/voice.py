@@ -10,15 +10,16 @@ that is not labelled it was told nothing, and its last word counts.
 The two are not equally sure of themselves, the first because it had not learnt much, the second because it has learnt
 everything. Each is tempered (`ncalr.votes.fit_temperature`) so that it foretells answers as well as it can: the first
 those of the labelled items, the last word those that came after it in the round before, as far as there were `FEW`;
-with fewer the first temperature serves both. Of labelled items, second opinions then tell whether to believe the model
-more or less than that (`ncalr.votes.likeliest_temperature`). Of new ones they do not: those were picked because the
-model is unsure or wrong about them, and nobody has checked them yet.
+with fewer the first temperature serves both. Of labelled items, second opinions that came after the training then tell
+whether to believe the model more or less than that (`ncalr.votes.likeliest_temperature`); before there are any, what
+those of the round before told holds. Of new items they do not: those were picked because the model is unsure or wrong
+about them, and nobody has checked them yet.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 FEW = 20  # answers, from which on a temperature can be fitted
 HEART = 0.95  # training accuracy above which labels are known by heart
+DEAF = 1e5  # how much hotter a model that is not heard is taken: all alike, but in the same order
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,9 @@ class Voice:
     labelled: dict[Any, Floats]
     watched: dict[Any, Floats]
     classes: int
+    shown: dict[Any, int] = field(default_factory=dict)  # how many answers about a labelled item it was trained on
     temperatures: tuple[float, float] = (1.0, 1.0)
+    heard: float = 1.0  # how far it is believed about labelled items: 0 not at all, 1 as it foretells answers
 
     def of(self, ids: list[Any]) -> Floats:
         """Tempered probabilities (n, c) of these items; equal ones for an item of which the model said nothing."""
@@ -54,12 +58,20 @@ class Voice:
                 found[rows] = tempered(np.stack([kind[ids[row]] for row in rows]), temperature)
         return found
 
-    def at(self, state: State, last: float | None) -> Voice:
-        """The voice tempered on the answers so far; `last` is the temperature of its last word, where it is known."""
+    def at(self, state: State, last: float | None, before: float | None = None) -> Voice:
+        """The voice tempered on the answers so far.
+
+        `last` is the temperature of its last word, where it is known; `before` how far it was believed, which holds as
+        long as there are no second opinions that it was not shown.
+        """
         votes, said = votes_of(state, list(self.labelled), self.classes), np.stack([*self.labelled.values()])
         foretells = fit_temperature(votes, said)
-        first = foretells * likeliest_temperature(votes, tempered(said, foretells))
-        return Voice(self.labelled, self.watched, self.classes, (first, foretells if last is None else last))
+        shown = np.array([self.shown.get(item, 1) for item in self.labelled])
+        if before is None or (votes.latest().answers - shown).clip(0).sum() >= FEW:
+            first = likeliest_temperature(votes, said, shown=shown, usual=foretells)
+            before = foretells / first
+        temperatures = (foretells / max(before, 1 / DEAF), foretells if last is None else last)
+        return replace(self, temperatures=temperatures, heard=before)
 
     def last_word(self, state: State) -> float | None:
         """The temperature of the last word by what was answered since; None where that is too little."""
@@ -69,8 +81,9 @@ class Voice:
         return fit_temperature(votes_of(state, new, self.classes), np.stack([self.watched[item] for item in new]))
 
 
-def voice_of(model: Model, labelled: list[Any]) -> Voice:
-    """What a model says, given the ids it was trained on in their order."""
+def voice_of(model: Model, state: State) -> Voice:
+    """What a model says that was trained on the labels of this state."""
+    labelled = list(state.labels)
     evidence, record = model.evidence(), model.record
     log = to_numpy(evidence["labelled_log"])
     open_ = [at for at, check in enumerate(record.history) if check.get("accuracy", 0.0) <= HEART] or [0]
@@ -81,7 +94,9 @@ def voice_of(model: Model, labelled: list[Any]) -> Voice:
     else:
         last = to_numpy(evidence["probs"]).astype(np.float64)
     watched = to_numpy(model.watched).tolist()
-    return Voice(dict(zip(labelled, first, strict=True)), dict(zip(watched, last, strict=True)), int(first.shape[1]))
+    shown = {item: len(state.votes.get(item, ())) for item in labelled}
+    said = dict(zip(labelled, first, strict=True)), dict(zip(watched, last, strict=True))
+    return Voice(*said, int(first.shape[1]), shown)
 
 
 def votes_of(state: State, items: list[Any], classes: int) -> Votes:

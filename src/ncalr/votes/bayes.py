@@ -16,13 +16,15 @@ everybody's. docs/log.md has what that is worth on CIFAR-10N.
 
 **Nor can how sure the model is.** It has learnt from the first answers, or its doubts chose the items that were asked
 about: on what ncal picks from CIFAR-10N a network is right in one case of four where it is right in every second else.
-So the temperature T is the one under which *second* opinions are likeliest, given the first ones; that is where the
-posterior says most of an answer that neither knew. Without second opinions it is the one under which the answers are
-likeliest, and the model is taken to be no surer than it says.
+So the temperature T is the one under which answers that it was not *shown* are likeliest, given those that it was: by
+default the first about each item (in the order of the table) are taken for shown and all others not. Without such
+answers it is the one under which all are likeliest, and the model is taken to be no surer than it says. The price: if
+those who give second opinions guess, they silence the model.
 
 Nobody is taken to be worse than chance, and a model is heard only if these answers are likelier with it than with no
 model at all, by log(n) / 2 (Schwarz's criterion for the one parameter T): weak models leave answers as they are. By as
-much they must be likelier for a model to be taken for surer than it says.
+much they must be likelier for a model to be taken for surer than it says; and it is never taken for surer than all the
+answers together would have it, since a few second opinions can mislead.
 
 CROWDLAB averages opinions; Bayes' rule multiplies them. Ten classes, an answer of somebody who is right in four cases
 of five, a model that says 0.3 to it: the average of both is 0.55, the product 0.94. The average is a fine order of
@@ -48,13 +50,15 @@ that the *best* guess is right does not serve: where one answer cannot overturn 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 
 from ncalr.errors import BadInput
-from ncalr.votes.answers import Floats, Votes
+from ncalr.votes.answers import Floats, Ints, Votes
 from ncalr.votes.consensus import Consensus, conclude, likeliest
 from ncalr.votes.information import coin_worth
 from ncalr.votes.model import as_probs, tempered
@@ -93,35 +97,60 @@ def bayes(
     return conclude(votes, "bayes", posterior, choice, alpha, coin_worth(votes, posterior), notes=(note,))
 
 
-def likeliest_temperature(votes: Votes, probs: Any, iterations: int = 200) -> float:
+def likeliest_temperature(
+    votes: Votes, probs: Any, iterations: int = 200, *, shown: Any = None, usual: float = 1.0
+) -> float:
     """The temperature of the model's `probs` (n, c) that the answers speak for; infinite where they speak for none.
 
-    Infinite: the model is not heard, since the answers are no likelier with it than without. 1.0 where nobody answered.
+    `shown` (n,) says how many of each item's answers, the first ones, the model was trained on; one of each if not
+    given. `usual` is the temperature at which the probabilities count as what the model says. Infinite: the model is
+    not heard, since the answers are no likelier with it than without. `usual` where nobody answered.
     """
-    from scipy.optimize import minimize_scalar
-
-    p_model, votes = as_probs(probs, votes), votes.latest()
-    rows = p_model[votes.answers > 0]
+    p_model = as_probs(probs, votes)
+    kept = votes.latest()
+    rows = p_model[kept.answers > 0]
     if not len(rows):
-        return 1.0
-    named = _Named(votes.answered, rows.shape[1])
-    later = int(named.later.sum())
-    judged, coldest = later >= _TRUST, _COLDEST if later >= _TRUST else 1.0
-    firsts = _Named(named.votes.at(~named.later), rows.shape[1])
+        return usual
+    named = _Named(kept.answered, rows.shape[1])
+    place = _places(named.votes.item)
+    old = place < (1 if shown is None else np.asarray(shown)[kept.answers > 0][named.votes.item])
+    new, firsts = int((~old).sum()), _Named(named.votes.at(old), rows.shape[1])
+    judged = new >= _TRUST
 
-    def unlikely(temperature: float) -> float:
+    def unlikely(temperature: float, given_the_old: bool = judged) -> float:
         prior = tempered(rows, temperature)
         alpha, likelihood = _fit(named, prior, iterations)
-        return (_weighed(firsts, prior, alpha)[2] if judged else 0.0) - likelihood
+        return (_weighed(firsts, prior, alpha)[2] if given_the_old else 0.0) - likelihood
 
-    grid = np.geomspace(coldest, _HOTTEST, 13)
-    at = int(np.argmin([unlikely(temperature) for temperature in grid]))
+    best = _least(unlikely, usual * (_COLDEST if judged else 1.0), usual * _HOTTEST)
+    enough = np.log(new if judged else len(rows)) / 2
+    if best < usual:
+        best = max(best, min(_least(partial(unlikely, given_the_old=False), usual * _COLDEST, usual), usual))
+        best = best if unlikely(best) < unlikely(usual) - enough else usual
+    return best if unlikely(best) < unlikely(np.inf) - enough else float("inf")
+
+
+def _least(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function of a temperature is least, looked for between two of them on a logarithmic scale."""
+    from scipy.optimize import minimize_scalar
+
+    grid = np.geomspace(low, high, 13)
+    values = [function(float(temperature)) for temperature in grid]
+    at = int(np.argmin(values))
     around = np.log([grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]])
-    found = minimize_scalar(lambda log: unlikely(np.exp(log)), bounds=around, method="bounded", options={"xatol": 0.01})
-    enough, best = np.log(later if judged else len(rows)) / 2, (float(np.exp(found.x)), float(found.fun))
-    if best[0] < 1 and (modest := unlikely(1.0)) - enough < best[1]:
-        best = 1.0, modest
-    return best[0] if best[1] < unlikely(np.inf) - enough else float("inf")
+    found = minimize_scalar(
+        lambda log: function(float(np.exp(log))), bounds=around, method="bounded", options={"xatol": 0.01}
+    )
+    return float(np.exp(found.x) if found.fun < values[at] else grid[at])
+
+
+def _places(item: Ints) -> Ints:
+    """The how-manieth about its item each answer is, from 0, in the order of the table."""
+    order = np.argsort(item, kind="stable")
+    counts = np.bincount(item)
+    place = np.empty(len(item), np.int64)
+    place[order] = np.arange(len(item)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return place
 
 
 def gains(votes: Votes, consensus: Consensus) -> Floats:
@@ -146,8 +175,7 @@ class _Named:
         self.cells, self.of_answer = np.unique(votes.item * classes + votes.label, return_inverse=True)
         self.item = self.cells // classes
         self.alone = ~votes.checked
-        self.later = np.ones(len(votes), bool)  # whether an answer came after another about its item
-        self.later[np.unique(votes.item, return_index=True)[1]] = False
+        self.later = _places(votes.item) > 0  # whether an answer came after another about its item
 
     def gains(self, alpha: Floats) -> tuple[Floats, Floats]:
         """By how much each named class gains on the unnamed ones (log), and the most of each item, or 0."""

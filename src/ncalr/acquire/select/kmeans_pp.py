@@ -6,7 +6,7 @@ with probability w_i / sum w. The race makes a lazy version exact. A weight that
 run the race with old weights, bring the few front runners up to date, and the best of them has won as soon as it beats
 the next old time. Every `_STALE` picks all weights are brought up to date by one matrix product, which is
 compute-bound where one pass a pick would be memory-bound. On a GPU that holds the pool a pass is cheaper than to wait
-for the front runners: there every pick brings all weights up to date, and nothing is waited for before the last one.
+for the front runners: there every pick brings all weights up to date, and only every so many picks are waited for.
 
 Items that were picked have weight 0 and cannot be drawn again. When every weight is 0 (duplicates, or gradients that
 vanish) the rest is drawn uniformly.
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire.evidence import Evidence
-from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.lottery import Lottery, Words
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select import spaces
 from ncalr.acquire.select.spaces import Points, Space
@@ -61,11 +61,11 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
         level = np.flatnonzero(own == own.max())
         start = int(level[np.argmin(lottery.keys(level))])
     picked, values = [start], [max(float(own[start]), 0.0)]
-    keys = backend.asarray(lottery.keys().view(np.int64) if backend.xp is not np else lottery.keys())
+    draws = np.array([lottery.draw(1000 + number) for number in range(1, k)], np.uint64)
+    keys = backend.words(lottery.keys())
     weight = backend.asarray(np.full(n, np.inf))
     _refresh(pool, weight, pool.one(start))
     weight[start] = 0
-    draws = [lottery.draw(1000 + number) for number in range(1, k)]
     race = _lazy(pool, weight, keys, draws) if pool.held is None else _at_once(pool.held, space, weight, keys, draws)
     for at, value in race:
         picked.append(at)
@@ -77,10 +77,10 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
     return Selection(np.array(picked, np.int64), np.array(values))
 
 
-def _lazy(pool: Pool, weight: Any, keys: Any, draws: list[int]) -> Iterator[tuple[int, float]]:
+def _lazy(pool: Pool, weight: Any, keys: Any, draws: Words) -> Iterator[tuple[int, float]]:
     """The winner of each race and its weight, until no weight is left; only front runners' weights are made new."""
     waiting: list[Points] = []
-    for draw in draws:
+    for draw in draws.tolist():
         late = pool.space.join(waiting) if waiting else None
         at, value = _winner(pool.space, weight, keys, draw, late)
         if at < 0:
@@ -93,18 +93,20 @@ def _lazy(pool: Pool, weight: Any, keys: Any, draws: list[int]) -> Iterator[tupl
             waiting = []
 
 
-def _at_once(points: Points, space: Space, weight: Any, keys: Any, draws: list[int]) -> Iterator[tuple[int, float]]:
-    """The same, every weight made new after each pick, and all of it asked of the device in one go."""
+def _at_once(points: Points, space: Space, weight: Any, keys: Any, draws: Words) -> Iterator[tuple[int, float]]:
+    """The same, every weight made new after each pick, and as many picks asked of the device as draws fit at once."""
     backend = space.backend
-    xp, block = backend.xp, max(1, _DRAWN // len(weight))
+    xp, block, words = backend.xp, max(1, _DRAWN // len(weight)), backend.words(draws)
     winners, values = [], []
     for begin in range(0, len(draws), block):
-        for waits in backend.waits(keys, draws[begin : begin + block]):
+        for waits in backend.waits(keys, words[begin : begin + block]):
             at = xp.argmax(weight / waits).reshape(1)
             winners.append(at)
             values.append(weight[at])
             weight = xp.minimum(weight, backend.asarray(space.nearest(points, points.at(at)), "float64"))
             weight[at] = 0
+        if float(values[-1][0]) <= 0:  # nothing is left to be drawn
+            break
     if winners:
         found = zip(backend.numpy(xp.concatenate(winners)), backend.numpy(xp.concatenate(values)), strict=True)
         yield from ((int(at), float(value)) for at, value in takewhile(lambda pair: pair[1] > 0, found))

@@ -157,8 +157,9 @@ def chunks(n: int) -> list[slice]:
 
 
 def check_range(backend: Backend, squares: Array) -> Array:
-    """The squares, or an error where they are too large for their precision."""
-    if not backend.is_finite(squares):
+    """The squares, or an error where distances, up to four of them, are too large for their precision."""
+    most = float(np.finfo(str(squares.dtype).removeprefix("torch.")).max) / 4
+    if not (backend.is_finite(squares) and bool((squares <= most).all())):
         raise NotFinite(
             "squared lengths overflow: some features are beyond 1e18 in single precision; scale them or pass float64"
         )
