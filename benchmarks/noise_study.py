@@ -110,16 +110,16 @@ def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: s
 
 
 def run(data: Path, out: Path, minutes: float, together: int, only: list[str], seeds: int = SEEDS) -> None:
-    """Train until the slice is over: all experiments of an oracle and a training side by side, seed by seed."""
+    """Train until the slice is over: all experiments with the same training side by side, seed by seed."""
     train(_kinds(only), data, out, minutes, together, range(seeds))
 
 
 def _kinds(only: list[str]) -> dict[str, dict[str, Experiment]]:
-    """Experiments by oracle and training, in the plan's order."""
+    """Experiments by training, in the plan's order."""
     found: dict[str, dict[str, Experiment]] = {}
     for name, experiment in plan().items():
         if not only or any(name.startswith(start) for start in only):
-            found.setdefault(f"{name.split('-')[0]} {name.split('-')[-1]}", {})[name] = experiment
+            found.setdefault(name.split("-")[-1], {})[name] = experiment
     return found
 
 
