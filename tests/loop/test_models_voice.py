@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from ncalr.learn.learner import Record
 from ncalr.loop.answers import Doubts
-from ncalr.loop.labels import doubted
+from ncalr.loop.labels import agreed, doubted
 from ncalr.loop.run import Plan, _heard
 from ncalr.loop.state import State
 from ncalr.loop.voice import FEW, Voice, voice_of, votes_of
@@ -90,6 +91,8 @@ def test_second_opinions_say_how_far_to_believe_it_about_labelled_items_alone():
     assert then.of([0])[0].max() < 0.8
     assert then.heard < 0.5 < first.heard
     assert then.temperatures[1] == first.temperatures[1] == 1.5
+    unknown = voice.at(after, None)
+    assert unknown.temperatures[0] > 5 * unknown.temperatures[1], "nobody has checked new items"
 
 
 def test_second_opinions_that_it_was_trained_on_say_nothing():
@@ -98,6 +101,23 @@ def test_second_opinions_that_it_was_trained_on_say_nothing():
     knew = replace(voice, shown=dict.fromkeys(range(300), 2))
     assert knew.at(after, None, 0.25).heard == 0.25
     assert knew.at(after, None).heard == pytest.approx(1.0)
+
+
+def test_labels_and_doubts_take_the_voice_as_it_is():
+    """It was trained on the second opinions too: by those another fit would not hear it."""
+    voice, _, after = echoing(agree=0.7)
+    ids = list(after.labels)
+    soft = {item: row for item, row in voice.labelled.items() if item < 300}
+    voice = replace(voice, labelled={item: (row + 1) / 4 for item, row in soft.items()}, shown=dict.fromkeys(ids, 2))
+    votes = votes_of(after, ids, 3)
+    expected = bayes(votes, voice.of(ids), temperature=1.0)
+    assert not np.allclose(bayes(votes, voice.of(ids)).posterior, expected.posterior, atol=1e-3)
+    line = agreed(Doubts(soft=True), after, voice, 3, 0)
+    np.testing.assert_allclose(line["consensus"]["soft"], expected.posterior, atol=1e-4)
+    seen = []
+    with patch("ncalr.loop.labels.gains", lambda votes, found: seen.append(found) or gains(votes, found)):
+        doubted(Doubts(), 10, [1000], after, voice, [0, 1])
+    np.testing.assert_allclose(seen[0].posterior[:300], expected.posterior, atol=1e-9)
 
 
 def test_a_model_that_is_not_heard_keeps_the_order_of_its_opinions():

@@ -220,8 +220,8 @@ def test_a_model_that_repeats_first_answers_does_not_outvote_second_ones():
 
 
 def test_a_few_second_opinions_do_not_make_a_weak_model_sure():
-    """25 of them; by chance a third of the crowds would have it far surer than it is."""
-    for seed in range(12):
+    """25 of them, in crowds in which they would have it far surer than it is."""
+    for seed in (13, 14, 16):
         rng = np.random.default_rng(seed)
         both, truth = crowd(rng, 1500, coins([0.8, 0.8], 10))
         logits = rng.normal(size=(1500, 10))
@@ -229,7 +229,15 @@ def test_a_few_second_opinions_do_not_make_a_weak_model_sure():
         probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         votes = both.at(np.flatnonzero((both.annotator == 0) | (both.item < 25)))
         answers = both.label[both.annotator == 0] == truth
-        assert (bayes(votes, probs).labels == truth).mean() > answers.mean() - 0.03, seed
+        assert (bayes(votes, probs).labels == truth).mean() > answers.mean() - 0.02, seed
+
+
+def test_a_model_is_not_made_a_little_surer_by_a_few_second_opinions():
+    rng = np.random.default_rng(9)
+    both, truth = crowd(rng, 3000, coins([0.8, 0.8], 10))
+    modest = tempered(model(rng, truth, 10, 2.5), 1.3)
+    assert likeliest_temperature(both.at((both.annotator == 0) | (both.item < 30)), modest) == 1.0
+    assert likeliest_temperature(both, modest) < 0.9
 
 
 def test_a_model_that_repeats_the_consensus_is_judged_by_answers_that_came_after():
