@@ -263,6 +263,8 @@ def test_a_good_model_is_heard_by_second_opinions_alone():
     assert likeliest_temperature(few, probs, usual=2.0) == 2.0, "nor than at its usual temperature"
     both_shown = np.full(3000, 2)
     assert likeliest_temperature(votes, tempered(probs, 3.0), shown=both_shown) == 1.0, "it knew them all"
+    with pytest.raises(BadInput, match=r"shown must be a number of answers for each of 3000 items, got \(2,\)"):
+        likeliest_temperature(votes, probs, shown=[1, 1])
     nobody = Votes.from_matrix([[-1], [-1]], classes=2)
     assert likeliest_temperature(nobody, [[0.9, 0.1], [0.5, 0.5]]) == 1.0
 

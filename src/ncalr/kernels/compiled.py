@@ -498,7 +498,7 @@ def mix(x):
 
 @njit()
 def uniform(word):
-    """A number strictly between 0 and 1 from a word."""
+    """A number between 0 and 1 from a word, never 0."""
     return (np.float64(mix(word) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 

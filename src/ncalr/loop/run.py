@@ -197,10 +197,10 @@ def _heard(plan: Plan, state: State, voice: Voice | None) -> Line:
     """What the answers come to; the model speaks as surely as the new ones say it should."""
     line: Line = {}
     if voice is not None:
-        fitted = voice.last_word(state)
+        fitted, (last, before) = voice.last_word(state), _before(state)
         if fitted is not None:
-            line["temperature"] = _short(fitted)
-        voice = voice.at(state, line.get("temperature", _before(state)[0]), _before(state)[1])
+            line["temperature"] = last = _short(fitted)
+        voice = voice.at(state, last, before)
         line["heard"] = _short(voice.heard)
     return line | agreed(plan.policy, state, voice, plan.classes, plan.seed)
 

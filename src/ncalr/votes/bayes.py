@@ -106,14 +106,16 @@ def likeliest_temperature(
     given. `usual` is the temperature at which the probabilities count as what the model says. Infinite: the model is
     not heard, since the answers are no likelier with it than without. `usual` where nobody answered.
     """
-    p_model = as_probs(probs, votes)
+    p_model, many = as_probs(probs, votes), np.ones(len(votes.items), int) if shown is None else np.asarray(shown)
+    if many.shape != votes.items.shape:
+        raise BadInput(f"shown must be a number of answers for each of {len(votes.items)} items, got {many.shape}")
     kept = votes.latest()
-    rows = p_model[kept.answers > 0]
+    answered = kept.answers > 0
+    rows = p_model[answered]
     if not len(rows):
         return usual
     named = _Named(kept.answered, rows.shape[1])
-    place = _places(named.votes.item)
-    old = place < (1 if shown is None else np.asarray(shown)[kept.answers > 0][named.votes.item])
+    old = _places(named.votes.item) < many[answered][named.votes.item]
     new, firsts = int((~old).sum()), _Named(named.votes.at(old), rows.shape[1])
     judged = new >= _TRUST
 
@@ -125,7 +127,7 @@ def likeliest_temperature(
     best = _least(unlikely, usual * (_COLDEST if judged else 1.0), usual * _HOTTEST)
     enough = np.log(new if judged else len(rows)) / 2
     if best < usual:
-        best = max(best, min(_least(partial(unlikely, given_the_old=False), usual * _COLDEST, usual), usual))
+        best = max(best, _least(partial(unlikely, given_the_old=False), usual * _COLDEST, usual))
         best = best if unlikely(best) < unlikely(usual) - enough else usual
     return best if unlikely(best) < unlikely(np.inf) - enough else float("inf")
 
