@@ -14,24 +14,32 @@ COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3
 
 
 def colours(strategies: list[str]) -> dict[str, str]:
-    """One colour a strategy; random is grey."""
-    others = iter([c for c in COLOURS if c != COLOURS[1]] * 4)
-    return {name: COLOURS[1] if name == "random" else next(others) for name in strategies}
+    """One colour a strategy; ncal is blue and random grey in every figure."""
+    own = {"ncal": COLOURS[0], "random": COLOURS[1]}
+    others = iter(COLOURS[2:] * 4)
+    return {name: own.get(name) or next(others) for name in strategies}
 
 
 def learning_curves(summary: Mapping[str, Any]) -> str:
-    """Mean accuracy against what was spent, with the 95 % interval as a band."""
+    """Mean accuracy against what was spent, with the 95 % interval as a band.
+
+    The axis follows the means: a band of two seeds can be wider than everything else.
+    """
     figure, axes = _figure(7.2, 4.2)
-    for name, colour in colours(summary["strategies"]).items():
+    axes.set_ymargin(0.15)
+    shown = colours(summary["strategies"])
+    for name, colour in shown.items():
         rows = summary["accuracy"][name]
         means = np.array([_number(v) for v in rows["mean"]])
         axes.plot(summary["budgets"], 100 * means, color=colour, label=name, linewidth=1.8, marker="o", markersize=3)
+    limits = np.clip(axes.get_ylim(), 0, 100)
+    for name, colour in shown.items():
+        rows = summary["accuracy"][name]
         low, high = ([_number(v) for v in rows[side]] for side in ("low", "high"))
         axes.fill_between(
             summary["budgets"], 100 * np.array(low), 100 * np.array(high), color=colour, alpha=0.12, linewidth=0
         )
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, 0), min(high, 100))
+    axes.set_ylim(*limits)
     axes.set_xlabel(summary.get("unit", "labels"))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("test accuracy, %")
