@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ncalr.data.dataset import load
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
+from ncalr.learn.learner import Job
 
 Group = Mapping[str, Experiment]
 """Experiments by name, on one dataset with one network and one recipe: their trainings run side by side."""
@@ -28,7 +30,7 @@ def train(
     """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
     from ncalr.learn import TorchLearner
 
-    enough = clock(minutes)
+    clock = Clock(minutes)
     for title, group in groups.items():
         if all(_finished(out / name, seeds) for name in group):
             continue
@@ -39,24 +41,38 @@ def train(
         learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
         classes = len(dataset.classes)
         parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
-        runs = conduct_together(parts, learner, _watch, enough, seeds)
+
+        def watch(run: Run) -> None:
+            clock.watch(run)
+            say(run)
+
+        runs = conduct_together(parts, learner, watch, clock.too_late, seeds)
         note(out, title, trainings(out, group) - before, began, together)
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
 
 
-def clock(minutes: float) -> Callable[[], bool]:
-    """Whether another piece of work, a little longer than the last one, would not fit into the slice."""
-    deadline = time.perf_counter() + 60 * minutes
-    asked: list[float] = []
+class Clock:
+    """Whether another training would not end inside the slice, by what the last ones took for a label."""
 
-    def enough() -> bool:
-        asked.append(time.perf_counter())
-        last = asked[-1] - asked[-2] if len(asked) > 1 else 0.0
-        return asked[-1] + 1.2 * last > deadline
+    def __init__(self, minutes: float) -> None:
+        self.deadline = time.perf_counter() + 60 * minutes
+        self.paces: deque[float] = deque(maxlen=6)
 
-    return enough
+    def watch(self, run: Run) -> None:
+        """Hear of a training."""
+        last = run.lines[-1] if run.lines else {}
+        if "seconds" in last:
+            self.paces.append(last["seconds"]["train"] / last["labelled"])
+
+    def too_late(self, job: Job) -> bool:
+        """Whether this one, a tenth slower than the slowest of the last, would come too late."""
+        return self.after(1.1 * max(self.paces, default=0.0) * len(job.ids))
+
+    def after(self, seconds: float) -> bool:
+        """Whether the slice is over in so many seconds."""
+        return time.perf_counter() + seconds > self.deadline
 
 
 def trainings(out: Path, names: Collection[str]) -> int:
@@ -122,7 +138,8 @@ def _finished(folder: Path, seeds: Collection[int] | None) -> bool:
     return bool(asked) and all(run.lines and run.lines[-1].get("stop") for run in asked)
 
 
-def _watch(one: Run) -> None:
+def say(one: Run) -> None:
+    """A line about the last training of a run."""
     if one.accuracies:
         labels, accuracy = one.accuracies[-1]
         name = one.journal.folder.parents[1].name

@@ -670,9 +670,9 @@ def train_mixed(learners: list[Any], jobs: list[Any]) -> list[Any]:
         return list(learners[0].fit_all(jobs))
     from ncalr.learn.torch_learner import side_by_side
 
-    return side_by_side(
-        [learner.training(job.checked()) for learner, job in zip(learners, jobs, strict=True)], len(jobs)
-    )
+    trainings = [learner.training(job.checked()) for learner, job in zip(learners, jobs, strict=True)]
+    models = dict(side_by_side(iter(trainings), len(jobs)))
+    return [models[at] for at in range(len(jobs))]
 
 
 def collapse_error(model: Any, truth: Any, features: Any, logits: Any) -> dict[str, float]:

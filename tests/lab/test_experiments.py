@@ -33,11 +33,31 @@ class Counting(SklearnLearner):
         super().__init__(SGDClassifier(loss="log_loss", alpha=0.01), epochs=4, checkpoints=2)
         self.trained, self.limit = 0, limit
 
-    def fit_all(self, jobs):
-        if self.limit is not None and self.trained + len(jobs) > self.limit:
+    def fit(self, job):
+        if self.trained == self.limit:
             raise KeyboardInterrupt
-        self.trained += len(jobs)
-        return super().fit_all(jobs)
+        self.trained += 1
+        return super().fit(job)
+
+
+class Abreast(Counting):
+    """Several at a time; of those under way the last begun is ready first."""
+
+    def __init__(self, together):
+        super().__init__()
+        self.together, self.most = together, 0
+
+    def fit_each(self, jobs):
+        begun, under_way = 0, []
+        while True:
+            while len(under_way) < self.together and (job := next(jobs, None)) is not None:
+                under_way.append((begun, job))
+                begun += 1
+            self.most = max(self.most, len(under_way))
+            if not under_way:
+                return
+            at, job = under_way.pop()
+            yield at, self.fit(job)
 
 
 def setting(seed):
@@ -87,13 +107,17 @@ def test_killed_and_started_again_it_ends_the_same(whole, tmp_path, limit):
     assert journals(tmp_path) == journals(whole[0])
 
 
-def test_told_that_it_is_enough_it_leaves_between_batches_and_goes_on_later(whole, tmp_path):
-    asked = []
-    runs = conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda: asked.append(1) or len(asked) > 3)
+@pytest.mark.parametrize("together", [1, 4])
+def test_told_that_it_is_enough_it_ends_what_it_began_and_goes_on_later(whole, tmp_path, together):
+    seen = []
+    learner = Abreast(together)
+    runs = conduct(EXPERIMENT, learner, setting, 4, tmp_path, enough=lambda job: seen.append(job) or len(seen) > 7)
     assert any(run.job is not None for run in runs)
+    assert learner.trained == 7, "what was begun is trained to its end"
     done = sum(len(run.accuracies) for run in read_runs(tmp_path))
     assert 0 < done < 18
-    conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda: False)
+    assert all(job.round >= 1 for job in seen)
+    conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, enough=lambda job: False)
     assert journals(tmp_path) == journals(whole[0])
 
 
@@ -108,7 +132,7 @@ def test_resumed_where_torch_has_other_threads_it_ends_with_the_same_bytes(tmp_p
         torch.set_num_threads(threads)
         learner, asked = TorchLearner(experiment.network, experiment.recipe, device="cpu", progress=False), []
         settings = settings_of(experiment, dataset)
-        conduct(experiment, learner, settings, 10, out, enough=lambda: asked.append(1) or len(asked) > rounds)
+        conduct(experiment, learner, settings, 10, out, enough=lambda job: asked.append(1) or len(asked) > rounds)
         assert torch.get_num_threads() == threads
 
     try:
@@ -188,13 +212,26 @@ def test_policies_share_a_first_training_whoever_comes_first(tmp_path):
     assert journals(tmp_path / "single" / "doubts") == journals(tmp_path / "doubts" / "doubts")
 
 
-@pytest.mark.parametrize("together", [1, 2, 6])
+@pytest.mark.parametrize("together", [1, 2, 6, 40])
 def test_what_is_trained_side_by_side_changes_nothing(whole, tmp_path, together):
-    learner = Counting()
-    learner.together = together
+    learner = Abreast(together)
     conduct(EXPERIMENT, learner, setting, 4, tmp_path)
     assert journals(tmp_path) == journals(whole[0])
     assert learner.trained == whole[1]
+    assert learner.most == min(together, 4), "one seed's first training beside all runs of the other: nobody waits"
+
+
+def test_runs_that_are_behind_come_first(tmp_path):
+    """Seed by seed, and the strategies of a seed in step."""
+    order = []
+
+    class Noting(Counting):
+        def fit(self, job):
+            order.append((job.seed, job.round))
+            return super().fit(job)
+
+    conduct(EXPERIMENT, Noting(), setting, 4, tmp_path)
+    assert order == sorted(order)
 
 
 def test_one_seed_alone(whole, tmp_path):

@@ -13,8 +13,8 @@ import pytest
 
 from ncalr.data import ArrayPool, load
 from ncalr.lab.experiment import Experiment
-from ncalr.lab.runner import read_runs
-from ncalr.learn import TorchLearner
+from ncalr.lab.runner import Run, read_runs
+from ncalr.learn import Job, TorchLearner
 from ncalr.loop.state import replay
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "noise_study.py"
@@ -44,6 +44,33 @@ def vectors(digits):
         items = pool.read(np.arange(450)).reshape(450, -1)
         flat[name] = ArrayPool((items / 255).astype(np.float32), ids=pool.ids[:450])
     return replace(digits, **flat, labels=digits.labels[:450], test_labels=digits.test_labels[:450])
+
+
+def test_a_training_that_would_come_too_late_is_not_begun(study, monkeypatch):
+    """By the slowest of the last six, for a label, and a tenth more."""
+    now = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    clock = study.Clock(10)  # until 700
+
+    def ended(seconds, labelled):
+        line = {"seconds": {"train": seconds, "round": 1.0}, "labelled": labelled}
+        clock.watch(Run("ncal", 0, None, [{"round": 0}, line]))
+
+    def too_late(labels):
+        return clock.too_late(Job(None, np.arange(labels), None))
+
+    assert not too_late(10**9), "nothing is known yet"
+    clock.watch(Run("ncal", 0, None, [{"round": 0}]))
+    ended(50.0, 10)  # the slowest by far
+    now[0] = 600.0
+    assert too_late(19)
+    assert not too_late(18)
+    for _ in range(6):
+        ended(10.0, 1000)
+    assert not too_late(9000)
+    assert too_late(9100)
+    assert not clock.after(99)
+    assert clock.after(101)
 
 
 def mistaken(digits, rate=0.2):

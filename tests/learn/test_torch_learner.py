@@ -16,6 +16,7 @@ from ncalr.geometry import measure_collapse
 from ncalr.learn import Job, TorchLearner, needs_of
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.slot import TrainingFailed
+from ncalr.learn.torch_learner import side_by_side
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase
 
 QUICK = {"epochs": 6, "checkpoints": 3, "batch": 32, "rate": 0.05}
@@ -76,6 +77,55 @@ def test_side_by_side_is_one_after_the_other(pool, labels):
     both = learner(together=2).fit_all(jobs)
     for one, alone in zip(both, [learner().fit(j) for j in jobs], strict=True):
         assert all(torch.equal(one.state[name], alone.state[name]) for name in alone.state)
+
+
+class Event:
+    """Of a device that needs so many looks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def query(self):
+        self.looks -= 1
+        return self.looks < 0
+
+    def synchronize(self):
+        self.looks = 0
+
+
+def test_the_next_training_begins_as_soon_as_there_is_room():
+    """Five trainings of one to five steps, two at a time; the last two are known only after the first has ended."""
+    begun, ended, alive, most = [], [], set(), []
+
+    def training(name, steps):
+        begun.append(name)
+        alive.add(name)
+        for step in range(steps):
+            most.append(len(alive))
+            yield Event(step % 3) if step % 2 else None
+        alive.remove(name)
+        return name.upper()
+
+    def source():
+        yield from (training("a", 2), training("b", 9), training("c", 2))
+        while "A" not in ended:
+            yield None
+        yield training("d", 1)
+        while "D" not in ended:
+            yield None
+        yield training("e", 1)
+
+    numbers = []
+    for at, result in side_by_side(source(), 2):
+        numbers.append(at)
+        ended.append(result)
+    assert begun == ["a", "b", "c", "d", "e"]
+    assert sorted(ended) == ["A", "B", "C", "D", "E"]
+    assert ended.index("A") < ended.index("B"), "the short one does not wait for the long one"
+    assert [result.lower() for result in ended] == ["abcde"[at] for at in numbers]
+    assert max(most) == 2
+    assert list(side_by_side(iter([]), 3)) == []
+    assert list(side_by_side(iter([None, training("f", 1)]), 3)) == [], "nothing under way, and nothing to be had"
 
 
 def test_a_learner_used_twice_forgets_the_first_job(pool, labels):

@@ -56,11 +56,13 @@ def test_learner_conforms(name, check):
 class Spoilt:
     """A learner that does everything right but for what is given here; each function gets the right thing first."""
 
-    def __init__(self, job=None, evidence=None, predict=None, models=None, changes=None, load=None):
+    def __init__(self, job=None, evidence=None, predict=None, models=None, changes=None, load=None, each=None):
         self.right = SklearnLearner(SGDClassifier(loss="log_loss"), epochs=12, checkpoints=3)
         self.change_job, self.change_models, self.change_loaded = job, models, load
         self.parts = {"evidence": evidence, "predict": predict, "changes": changes}
         self.fitted = 0
+        if each:
+            self.fit_each = lambda jobs: each(self, jobs)
 
     def fit(self, job):
         self.fitted += 1
@@ -91,6 +93,19 @@ class SpoiltModel:
 
     def save(self, folder):
         self.right.save(folder)
+
+
+def hasty(self, jobs):
+    """Asks for two jobs at once and takes None for the end."""
+    for at, job in enumerate([job for job in (next(jobs), next(jobs)) if job is not None]):
+        yield at, self.fit(job)
+
+
+def fits_the_first_again(self, jobs):
+    first = next(jobs)
+    yield 0, self.fit(first)
+    next(jobs)
+    yield 1, self.fit(first)
 
 
 def changed(**names):
@@ -226,6 +241,9 @@ BROKEN = [
     ("check_not_given", Spoilt(job=lambda job, learner: replace(job, needs=job.needs & VECTORS)), "accepted"),
     ("check_fit_all", Spoilt(models=lambda models: models[::-1]), "job alone"),
     ("check_fit_all", Spoilt(models=lambda models: models[:1]), "three jobs gave 1"),
+    ("check_fit_each", Spoilt(each=hasty), r"gave models \[0\]"),
+    ("check_fit_each", Spoilt(each=lambda self, jobs: ((0, self.fit(job)) for job in jobs if job)), "gave two models"),
+    ("check_fit_each", Spoilt(each=fits_the_first_again), "differs from the job alone"),
     ("check_predict", Spoilt(predict=ids_in_order), "depend on their company"),
     (
         "check_predict",

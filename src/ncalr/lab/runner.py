@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
-from ncalr.learn.learner import Job, Learner, Model, needs_of
+from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
 from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, claim, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
@@ -61,13 +61,14 @@ def conduct(
     classes: int,
     out: Path | str,
     watcher: Watcher | None = None,
-    enough: Callable[[], bool] | None = None,
+    enough: Callable[[Job], bool] | None = None,
     seeds: Collection[int] | None = None,
 ) -> list[Run]:
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
 
-    `enough` is asked before each batch of trainings; when it says so the runner leaves, and can be started again.
-    With `seeds`, the runs of these alone: the others may be conducted elsewhere at the same time.
+    `enough(job)` is asked before a training begins; when it says so no other begins, those that run are waited for, and
+    the runner leaves and can be started again. With `seeds`, the runs of these alone: the others may be conducted
+    elsewhere at the same time.
     """
     return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds)
 
@@ -76,7 +77,7 @@ def conduct_together(
     parts: Sequence[Part],
     learner: Learner,
     watcher: Watcher | None = None,
-    enough: Callable[[], bool] | None = None,
+    enough: Callable[[Job], bool] | None = None,
     seeds: Collection[int] | None = None,
 ) -> list[Run]:
     """Several experiments with one learner: their trainings run side by side, equal first ones are made once."""
@@ -88,35 +89,32 @@ def conduct_together(
         )
         for run in runs:
             _tell(watcher, run)
-        together = max(int(getattr(learner, "together", 1)), 1)
         waiting = [run for run in runs if run.job is not None]
-        shared: dict[Any, Model] = {}
-        while waiting and not (enough and enough()):
-            waiting.sort(key=_order)
-            front = sum(_order(run) == _order(waiting[0]) for run in waiting)
-            batch: dict[int, Any] = {}
-            jobs: dict[Any, Job] = {}
-            for at, run in enumerate(waiting):
-                if len(jobs) >= (2 * together - 1 if at < front else together):  # a front is not cut for a few more
-                    break
-                job = run.job
+        begun: list[list[Run]] = []  # whose training each is, in the order in which they were begun
+
+        def jobs() -> Generator[Job | None, None, None]:
+            while waiting:
+                first = min(waiting, key=_order)
+                job = first.job
                 assert job is not None  # noqa: S101 (only runs with a job wait)
-                key = batch[at] = _same(run, job)
-                if key not in shared:
-                    before = jobs.get(key, job)
-                    jobs[key] = replace(
-                        before, needs=before.needs | job.needs | (first_needs if job.round == 1 else set())
-                    )
-            jobs = dict(sorted(jobs.items(), key=lambda entry: -len(entry[1].ids)))  # the longest training begins first
-            with waiting[0].journal.threads():
-                shared.update(zip(jobs, learner.fit_all(list(jobs.values())), strict=True))
-            for at, key in batch.items():
-                with waiting[at].journal.threads():
-                    _advance(waiting[at], shared[key])
-                _tell(watcher, waiting[at])
-            waiting = [run for run in waiting if run.job is not None]
-            still = {_same(run, run.job) for run in waiting if run.job is not None and run.job.round == 1}
-            shared = {key: model for key, model in shared.items() if key in still}
+                if enough and enough(job):
+                    return
+                key = _same(first)
+                begun.append([run for run in waiting if _same(run) == key])
+                waiting[:] = [run for run in waiting if _same(run) != key]
+                wanted = job.needs | (first_needs if job.round == 1 else set())
+                with first.journal.threads():
+                    yield replace(job, needs=wanted)
+                while not waiting:
+                    yield None
+
+        with closing(jobs()) as source:
+            for at, model in fit_each(learner, source):
+                for run in begun[at]:
+                    with run.journal.threads():
+                        _advance(run, model)
+                    _tell(watcher, run)
+                waiting += [run for run in begun[at] if run.job is not None]
     return runs
 
 
@@ -183,9 +181,10 @@ def _open(part: Part, strategy: str, seed: int, locks: ExitStack) -> Run:
     return run
 
 
-def _same(run: Run, job: Job) -> Any:
+def _same(run: Run) -> Any:
     """Equal for trainings that come to the same model: a first one on the same labels; any other is a run's own."""
-    if job.round != 1:
+    job = run.job
+    if job is None or job.round != 1:
         return str(run.journal.path)
     soft = None if job.soft is None else np.asarray(job.soft).tobytes()
     return (run.seed, np.asarray(job.ids).tobytes(), np.asarray(job.labels).tobytes(), soft)

@@ -11,7 +11,8 @@ Several jobs (seeds, strategies) may be given at once, and a learner that can tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -162,6 +163,24 @@ class Learner(Protocol):
 
     def load(self, folder: Path | str) -> Model:
         """A model that was saved, for predictions: evidence belongs to the training and is not kept."""
+
+
+def fit_each(learner: Learner, jobs: Iterator[Job | None]) -> Iterator[tuple[int, Model]]:
+    """Models of jobs that come one by one, each with the number of its job, as soon as it is ready.
+
+    `jobs` is asked for the next one whenever there is room, and may give None: there is none now. Then it is asked
+    again after the next model, since what is done with that may bring another job. A learner that trains side by side
+    has a `fit_each(jobs)` of its own; any other takes one job after the other.
+    """
+    own = getattr(learner, "fit_each", None)
+    if own is not None:
+        yield from own(jobs)
+        return
+    for at in itertools.count():
+        job = next(jobs, None)
+        if job is None:
+            return
+        yield at, learner.fit(job)
 
 
 def needs_of(*strategies: Any) -> frozenset[str]:

@@ -11,13 +11,16 @@ class Progress:
     """Hears what happens. This one says nothing; a program may listen with its own."""
 
     def start(self, runs: int, epochs: int) -> None:
-        """Trainings of so many epochs begin."""
+        """Trainings of so many epochs begin; 0 runs: nobody knows yet how many."""
 
     def step(self, run: int, epoch: int, images: int) -> None:
         """An epoch of so many images was given to the device."""
 
     def check(self, run: int, round_: int, facts: dict[str, float]) -> None:
         """The labelled set was looked at."""
+
+    def done(self, run: int) -> None:
+        """One training ended."""
 
     def stop(self) -> None:
         """All trainings ended."""
@@ -46,7 +49,7 @@ class Terminal(Progress):
         self.facts: dict[int, str] = {}
 
     def start(self, runs: int, epochs: int) -> None:
-        """Trainings of so many epochs begin."""
+        """Trainings of so many epochs begin; 0 runs: nobody knows yet how many."""
         self.runs, self.epochs, self.images, self.began = runs, epochs, 0, time.perf_counter()
         self.tasks, self.facts = {}, {}
         self.bars.start()
@@ -56,13 +59,19 @@ class Terminal(Progress):
         self.images += images
         rate = self.images / max(time.perf_counter() - self.began, 1e-9)
         if run not in self.tasks:
-            self.tasks[run] = self.bars.add_task(f"run {run + 1} of {self.runs}", total=self.epochs, facts="")
+            name = f"run {run + 1} of {self.runs}" if self.runs else f"training {run + 1}"
+            self.tasks[run] = self.bars.add_task(name, total=self.epochs, facts="")
         facts = f"{self.facts.get(run, '')}{rate:,.0f} images/s"
         self.bars.update(self.tasks[run], completed=epoch, facts=facts)
 
     def check(self, run: int, round_: int, facts: dict[str, float]) -> None:
         """The labelled set was looked at."""
         self.facts[run] = f"round {round_}, accuracy {facts['accuracy']:.1%}, NC1 {facts['nc1']:.3g}, "
+
+    def done(self, run: int) -> None:
+        """One training ended."""
+        if run in self.tasks:
+            self.bars.remove_task(self.tasks.pop(run))
 
     def stop(self) -> None:
         """All trainings ended."""

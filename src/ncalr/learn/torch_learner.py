@@ -5,15 +5,17 @@
     picks = ncalr.query("ncal", 1000, ids=model.watched, **model.evidence())
 
 A network is a name (`ncalr.learn.nets`) or a function that makes an `nn.Module`; it is trained from scratch for every
-job unless `warm` is set. Several jobs given to `fit_all` are trained side by side, each on a stream of its own: a
-batch of 128 small images leaves most of a large GPU idle, and four of them do not.
+job unless `warm` is set. Several jobs are trained side by side, each on a stream of its own: a batch of 128 small
+images leaves most of a large GPU idle, and four of them do not. `fit_each` takes jobs as they come, so that the others
+go on while the next picks of one run are chosen.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -112,9 +114,21 @@ class TorchLearner:
     def fit_all(self, jobs: Sequence[Job]) -> list[TorchModel]:
         """Train on several jobs, `together` of them side by side."""
         tasks = [job.checked() for job in jobs]
-        self.progress.start(len(tasks), self.recipe.epochs)
+        models = dict(self._trained(iter(tasks), len(tasks)))
+        return [models[at] for at in range(len(tasks))]
+
+    def fit_each(self, jobs: Iterator[Job | None]) -> Iterator[tuple[int, TorchModel]]:
+        """Train on jobs as they come, `together` of them side by side; see `ncalr.learn.learner.fit_each`."""
+        return self._trained((None if job is None else job.checked() for job in jobs), 0)
+
+    def _trained(self, tasks: Iterator[Task | None], count: int) -> Iterator[tuple[int, TorchModel]]:
+        numbers = itertools.count()
+        trainings = (None if task is None else self.training(task, next(numbers)) for task in tasks)
+        self.progress.start(count, self.recipe.epochs)
         try:
-            return side_by_side([self.training(task, at) for at, task in enumerate(tasks)], self.together)
+            for at, model in side_by_side(trainings, self.together):
+                self.progress.done(at)
+                yield at, model
         finally:
             self.progress.stop()
 
@@ -382,15 +396,24 @@ class TorchLearner:
         return int(facts["epoch"])
 
 
-def side_by_side(trainings: Sequence[Generator[Any, None, Any]], together: int) -> list[Any]:
-    """Run several trainings at once, so many of them at a time, and give what each returns, in order."""
-    results: list[Any] = [None] * len(trainings)
-    waiting = deque(enumerate(trainings))
+def side_by_side(trainings: Iterator[Generator[Any, None, Any] | None], together: int) -> Iterator[tuple[int, Any]]:
+    """Run trainings at once, so many of them at a time; give the number of each and what it returns when it is done.
+
+    The next one is asked for as soon as there is room. None: there is none now; it is asked again when what was given
+    last has been looked at.
+    """
     active: deque[tuple[int, Generator[Any, None, Any], Any]] = deque()
-    blocked = 0
-    while waiting or active:
-        while waiting and len(active) < together:
-            active.append((*waiting.popleft(), None))
+    begun = blocked = 0
+    more = True
+    while True:
+        while more and len(active) < together:
+            training = next(trainings, None)
+            more = training is not None
+            if training is not None:
+                active.append((begun, training, None))
+                begun += 1
+        if not active:
+            return
         at, training, event = active.popleft()
         if event is not None and not event.query():
             blocked += 1
@@ -402,8 +425,8 @@ def side_by_side(trainings: Sequence[Generator[Any, None, Any]], together: int) 
         try:
             active.append((at, training, next(training)))
         except StopIteration as end:
-            results[at] = end.value
-    return results
+            yield at, end.value
+            more = True
 
 
 class TorchModel:

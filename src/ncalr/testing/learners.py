@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.dynamics import flips
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
-from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, needs_of
+from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, fit_each, needs_of
 
 SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c")}  # h: checks, of which there are more than checkpoints
 PLAIN_FILES = {".json", ".npy", ".safetensors"}
@@ -304,6 +304,25 @@ def check_fit_all(case: LearnerCase) -> None:
     assert list(case.make().fit_all([])) == [], "no jobs gave models"
 
 
+def check_fit_each(case: LearnerCase) -> None:
+    """Jobs that come one by one, the second only after a model, give what each gives alone, under their numbers."""
+    jobs = [case.job(), case.job(seed=3)]
+    found: dict[int, Any] = {}
+
+    def source() -> Iterator[Job | None]:
+        yield jobs[0]
+        while not found:
+            yield None
+        yield jobs[1]
+
+    for at, model in fit_each(case.make(), source()):
+        assert at not in found, f"job {at} gave two models"
+        found[at] = arrays(model)
+    assert sorted(found) == [0, 1], f"two jobs that came one by one gave models {sorted(found)}"
+    for at, job in enumerate(jobs):
+        _assert_same(found[at], arrays(case.make().fit(job)), "a job that came by itself differs from the job alone")
+
+
 def check_predict(case: LearnerCase) -> None:
     """Predictions are those of the evidence, for any items, in the order asked for, and for a pool not seen before."""
     whole = to_numpy(case.model.predict(case.pool))
@@ -419,6 +438,7 @@ LEARNER_CHECKS: list[Callable[[LearnerCase], None]] = [
     check_unknown_need,
     check_not_given,
     check_fit_all,
+    check_fit_each,
     check_predict,
     check_predict_refuses,
     check_save,
