@@ -583,6 +583,11 @@ def plan() -> list[dict[str, Any]]:
         runs += [{**few, "recipe": recipe, "seed": seed, "path": "graphs"} for seed in range(3)]
     for path in ("graphs", "plain"):
         runs += [{**few, "recipe": PLAINER, "seed": seed, "path": path} for seed in range(3)]
+    for labels, seeds in ((5000, 3), (15_000, 1)):  # do larger batches keep the accuracy?
+        for changes in ("", ", batch=256", ", batch=256, rate=0.2"):
+            recipe = f"strong(epochs=100{changes})"
+            some = {"data": "cifar100", "labels": labels, "recipe": recipe}
+            runs += [{**some, "seed": seed, "path": "graphs"} for seed in range(seeds)]
     return runs
 
 
