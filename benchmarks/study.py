@@ -14,6 +14,7 @@ again with `--missing retrain`. No report is written here: `ncalr report DIR/EXP
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,14 @@ def plan() -> dict[str, Experiment]:
     }
 
 
+def groups(only: list[str]) -> dict[str, dict[str, Experiment]]:
+    """The experiments in their order; those that follow each other and train alike are one group, by its first name."""
+    wanted = [(name, one) for name, one in plan().items() if not only or name in only]
+    alike = itertools.groupby(wanted, lambda entry: (entry[1].dataset, entry[1].network, entry[1].recipe))
+    found = [dict(group) for _, group in alike]
+    return {next(iter(group)): group for group in found}
+
+
 def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
     """The evaluations that are wanted and not there yet."""
     from ncalr.evaluate.driver import evaluate
@@ -154,8 +163,7 @@ def main() -> None:
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     arguments = parser.parse_args()
     if arguments.what == "run":
-        wanted = {name: {name: one} for name, one in plan().items() if not arguments.only or name in arguments.only}
-        train(wanted, arguments.data, arguments.out, arguments.minutes, arguments.together)
+        train(groups(arguments.only), arguments.data, arguments.out, arguments.minutes, arguments.together)
     elif arguments.what == "evaluate":
         evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
     elif arguments.what == "keep":

@@ -221,17 +221,23 @@ def test_what_is_trained_side_by_side_changes_nothing(whole, tmp_path, together)
     assert learner.most == min(together, 4), "one seed's first training beside all runs of the other: nobody waits"
 
 
-def test_runs_that_are_behind_come_first(tmp_path):
-    """Seed by seed, and the strategies of a seed in step."""
+def test_the_first_part_comes_first_then_seed_by_seed_with_the_strategies_in_step(tmp_path):
     order = []
 
     class Noting(Counting):
         def fit(self, job):
-            order.append((job.seed, job.round))
+            order.append((job.pool is other, job.seed, job.round))
             return super().fit(job)
 
-    conduct(EXPERIMENT, Noting(), setting, 4, tmp_path)
+    first = setting(0)
+    other = ArrayPool(np.asarray(first.pool.read(np.arange(200))))
+    parts = [
+        Part(EXPERIMENT, lambda seed: replace(first, first=setting(seed).first), 4, tmp_path / "one"),
+        Part(EXPERIMENT, lambda seed: replace(first, pool=other, first=range(12)), 4, tmp_path / "two"),
+    ]
+    conduct_together(parts, Noting())
     assert order == sorted(order)
+    assert {which for which, _, _ in order} == {False, True}
 
 
 def test_one_seed_alone(whole, tmp_path):

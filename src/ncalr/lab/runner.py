@@ -36,6 +36,7 @@ class Run:
     lines: list[Line] = field(default_factory=list)
     training: Generator[Job, Model, State] | None = None
     job: Job | None = None
+    part: int = 0  # of several experiments that are conducted together
 
     @property
     def accuracies(self) -> list[tuple[int, float]]:
@@ -80,9 +81,12 @@ def conduct_together(
     enough: Callable[[Job], bool] | None = None,
     seeds: Collection[int] | None = None,
 ) -> list[Run]:
-    """Several experiments with one learner: their trainings run side by side, equal first ones are made once."""
+    """Several experiments with one learner: their trainings run side by side, equal first ones are made once.
+
+    The first of them comes first, and each seed before the next: what is cut short has whole seeds.
+    """
     with ExitStack() as locks:
-        runs = [run for part in parts for run in _open_all(part, seeds, locks)]
+        runs = [run for place in range(len(parts)) for run in _open_all(parts, place, seeds, locks)]
         asked = [part.experiment for part in parts]
         first_needs = needs_of(*(strategy for one in asked for strategy in one.strategies)).union(
             *(policy(one.answers).needs for one in asked)
@@ -152,13 +156,14 @@ def slug(strategy: str, seed: int) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', strategy).strip('-')}-{seed}"
 
 
-def _open_all(part: Part, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:
+def _open_all(parts: Sequence[Part], place: int, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:
+    part = parts[place]
     claim(part.out, part.experiment.as_dict())
     wanted = [pair for pair in pairs(part.experiment) if seeds is None or pair[1] in seeds]
-    return [_open(part, strategy, seed, locks) for strategy, seed in wanted]
+    return [_open(part, place, strategy, seed, locks) for strategy, seed in wanted]
 
 
-def _open(part: Part, strategy: str, seed: int, locks: ExitStack) -> Run:
+def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) -> Run:
     experiment = part.experiment
     plan = Plan(
         strategy,
@@ -172,7 +177,7 @@ def _open(part: Part, strategy: str, seed: int, locks: ExitStack) -> Run:
     journal = Journal(part.out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())
-    run = Run(strategy, seed, journal, journal.lines())
+    run = Run(strategy, seed, journal, journal.lines(), part=place)
     if replay(run.lines).ended:
         return run
     run.training = rounds(plan, part.settings(seed), journal)
@@ -204,6 +209,6 @@ def _tell(watcher: Watcher | None, run: Run) -> None:
         watcher(run)
 
 
-def _order(run: Run) -> tuple[int, int]:
-    """Seed by seed, so that a study that is cut short has whole seeds; all strategies of a seed in step."""
-    return (run.seed, run.job.round if run.job else 0)
+def _order(run: Run) -> tuple[int, int, int]:
+    """Part by part and seed by seed; all strategies of a seed in step."""
+    return (run.part, run.seed, run.job.round if run.job else 0)
