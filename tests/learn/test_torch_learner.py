@@ -128,6 +128,18 @@ def test_the_next_training_begins_as_soon_as_there_is_room():
     assert list(side_by_side(iter([None, training("f", 1)]), 3)) == [], "nothing under way, and nothing to be had"
 
 
+def test_a_larger_job_finds_room_in_the_same_tables(pool, labels):
+    """Their addresses are in a captured graph."""
+    used = learner()
+    used.fit(job(pool, labels, 40))
+    ((slot,),) = used._slots.values()
+    tables, steps = slot.order.data_ptr(), slot.steps
+    used.fit(job(pool, labels, 80))
+    assert [*used._slots.values()] == [[slot]]
+    assert slot.steps > steps
+    assert slot.order.data_ptr() == tables
+
+
 def test_a_learner_used_twice_forgets_the_first_job(pool, labels):
     used = learner()
     used.fit(job(pool, labels, seed=5))

@@ -28,6 +28,7 @@ from ncalr.learn.tap import Tap
 
 NEVER = 2**62
 SMALLEST_CHUNK = 8
+ROWS = 256  # steps an epoch that the tables have room for from the first job on: capturing anew stops all other runs
 
 
 class TrainingFailed(NcalrError):
@@ -106,7 +107,7 @@ class Slot:
         device, batch = self.build.device, self.build.batch
         self.steps = math.ceil(len(positions) / batch)
         if self.steps > len(self.order):
-            self._tables(max(self.steps, 2 * len(self.order)))
+            self._tables(max(self.steps, 2 * len(self.order), ROWS))
         self.seed = seed
         self.positions = torch.as_tensor(positions, device=device)
         self.labels = torch.as_tensor(labels, device=device)
