@@ -49,6 +49,16 @@ def test_figures_come_from_the_journal(tmp_path):
     assert made[0]["control"][0] == 1.0  # one refusal does not count
 
 
+def test_the_gain_is_over_random_with_as_many_answers(tmp_path):
+    """Where several answers make a label, 4 labels may be 10 answers: random with 4 answers is another budget."""
+    own, random = run(tmp_path), run(tmp_path, "random", (0.5, 0.55, 0.58))
+    for line, answers in zip(own.lines[1:], (2, 6, 10), strict=True):
+        line["answers"] = answers
+    for line, answers in zip(random.lines[1:], (2, 4, 10), strict=True):
+        line["answers"] = answers
+    assert [card["gain"] for card in cards(own, 4, random)] == [0.0, None, pytest.approx(0.12)]
+
+
 def test_the_control_arm_of_a_round():
     line = {"ids": [1, 2, 3], "labels": [0, 1, 1], "control": {"ids": [1, 2, 3], "predicted": [0, 0, 1]}}
     share, low, high = control(line)

@@ -9,7 +9,7 @@ One card a round, from the journal (and from `ncalr evaluate --tasks audit`, whe
     accuracy      on the control items of the round: how often the model's guess was the answer, with an interval. Needs
                   no test set; unbiased for what is still open, where a strategy has left the easier items once much of
                   the pool is labelled, and for agreement with answers, which may be wrong
-    gain          over random, paired by seed, where random was run
+    gain          over random with as many answers, paired by seed, where random was run
 
 and one word of advice, by a rule that can be read:
 
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ncalr.lab.evaluations import read_evaluations
-from ncalr.lab.runner import Run
+from ncalr.lab.runner import Run, spent
 
 WRONG = 0.05
 FLAT = 0.005
@@ -54,7 +54,7 @@ def cards(run: Run, classes: int, random: Run | None = None) -> list[Card]:
                     "redundancy": line.get("redundancy"),
                     "control": control(line),
                     "accuracy": line["accuracy"],
-                    "gain": line["accuracy"] - beside[line["labelled"]] if line["labelled"] in beside else None,
+                    "gain": line["accuracy"] - beside[spent(line)] if spent(line) in beside else None,
                 }
             )
             made[-1]["advice"] = advice(made)
