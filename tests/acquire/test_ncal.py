@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 from slow_references import algorithm_1, one_at_a_time, printed_cmap, printed_ff, zscore
 
 from ncalr.acquire.query import query
+from ncalr.acquire.registry import resolve
 from ncalr.acquire.scores.ncal import zscore as standardised
 from ncalr.errors import BadInput, MissingEvidence, UnknownName
 from ncalr.geometry import ClassStatistics
@@ -443,8 +444,6 @@ def test_means_belong_to_strategies_with_class_means():
         query(
             "cmap(means=trimed)", 1, features=np.ones((4, 2)), probs=probs, labelled_features=np.eye(2), labels=[0, 1]
         )
-    with pytest.raises(BadInput, match="cannot be merged or updated"):
-        query(
-            "ncal(means=median, select=sequential)", 2, features=np.random.default_rng(0).normal(size=(9, 2)),
-            probs=np.full((9, 2), 0.5), flips=np.arange(9), labelled_features=np.eye(2), labels=[0, 1],
-        )  # fmt: skip
+    for spec in ("ncal(means=median, select=sequential)", "cmap(means=trimmed, select=filtered(then=sequential))"):
+        with pytest.raises(BadInput, match="cannot be merged or updated"):
+            resolve(spec)  # before anything is trained

@@ -198,7 +198,13 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
     for function in (made.score, made.fuse):
         own = options_of(function)
         check_options(f"strategy {made.name!r}", function, {n: v for n, v in mine.items() if n in own}, own)
-    return Plan(whole, made, mine, _bound(select.selector, {**select.options, **rest}), means)
+    select = _bound(select.selector, {**select.options, **rest})
+    if means != "mean" and "statistics" in select.needs:
+        raise BadInput(
+            f"means={means} does not go with select={select.selector.name}: that adds its picks to the class "
+            f"statistics one by one, and {means} statistics cannot be merged or updated; leave one of the two out"
+        )
+    return Plan(whole, made, mine, select, means)
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

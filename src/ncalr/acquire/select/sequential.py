@@ -3,7 +3,8 @@
 The paper scores all items against the same means and takes the top k; an item is not discounted because its twin was
 just picked. Here each pick is added to its predicted class (count, mean and with them M), and the pool is scored
 again, so k picks cost k passes over the features. `shortlist` limits that to the best `shortlist` * k items of the
-first scoring. It works over every strategy that reads the statistics, whatever its options.
+first scoring. It works over every strategy that reads the statistics, with plain or weighted class means: trimmed ones
+and medians cannot be updated.
 """
 
 from __future__ import annotations
