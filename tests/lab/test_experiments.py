@@ -302,6 +302,8 @@ def test_nothing_to_report_yet(tmp_path):
         write_report(tmp_path)
     with pytest.raises(BadInput, match="no experiment in"):
         read_experiment(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="is a single run, of ncal; expected the folder of an experiment"):
+        read_experiment(tmp_path / "runs" / slug("ncal", 0))
 
 
 def test_another_experiment_and_another_process(whole):

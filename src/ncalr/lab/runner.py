@@ -127,7 +127,13 @@ def read_experiment(out: Path | str) -> Experiment:
     path = Path(out) / "experiment.json"
     if not path.exists():
         raise BadInput(f"no experiment in {out}: expected {path}")
-    return Experiment.from_dict(read_claim(path))
+    claim = read_claim(path)
+    if "budgets" in claim and "strategies" not in claim:
+        raise BadInput(
+            f"{out} is a single run, of {claim.get('strategy')}; expected the folder of an experiment "
+            "(`ncalr run --out`), which holds such runs in its folder runs"
+        )
+    return Experiment.from_dict(claim)
 
 
 def read_runs(out: Path | str) -> list[Run]:
