@@ -43,9 +43,12 @@ def test_doubtful_labels_are_listed(folder, tmp_path):
     assert "the truth is known here: 2" in lines[2]
     assert [line.split()[0] for line in lines[3:8]] == ["1", "2", "3", "4", "5"]
     assert "all 200 labels" in lines[8]
+    assert lines[9].startswith("note: a log of 3 checkpoints is short")
     rows = list(csv.DictReader((tmp_path / "doubts.csv").read_text().splitlines()))
     assert len(rows) == 200
     assert float(rows[0]["doubt"]) > float(rows[-1]["doubt"])
+    assert float(rows[0]["geometry"]) > float(rows[-1]["geometry"])
+    assert float(rows[0]["disagreement"]) >= float(rows[-1]["disagreement"])
     assert float(lines[2].split("AUROC of ")[1].split()[0]) > 0.85
 
 

@@ -79,6 +79,17 @@ def test_rows_are_plain_and_carry_reasons():
     assert "in cosine" in words
     assert "late checkpoints agree" in words
     assert found.rows(2)[0]["id"] == int(found.order[0])
+    for name, values in {**found.signs, **found.details}.items():
+        assert rows[0][name] == values[found.order[0]]
+    assert {"confidence", "geometry", "dynamics", "forgotten", "disagreement"} <= rows[0].keys()
+
+
+def test_logits_of_a_network_that_learnt_the_labels_by_heart_are_pointed_out():
+    _, logits, labels, truth = world(n=200)
+    by_heart = audit(logits=logits + 100 * np.eye(5)[labels], labels=labels, draws=0)
+    assert by_heart.share.share < 0.01 < (labels != truth).mean()
+    assert "trained on them" in by_heart.notes[0]
+    assert audit(logits=logits, labels=labels, draws=0).notes == ()
 
 
 def test_features_of_several_networks_are_compared_inside_their_folds():
@@ -204,6 +215,7 @@ def test_a_model_that_learnt_the_same_mistakes_cannot_exclude_them():
     ("given", "words"),
     [
         ({"confidence": 95}, r"confidence must lie between 0 and 1, got 95"),
+        ({"draws": -1}, r"draws must be a whole number of resamples from 0 \(no interval\) on, got -1"),
         ({"labels": np.array([0, 7, 1])}, r"labels must lie in 0\.\.1.*got 0\.\.7"),
         ({"labels": np.array([0, 1])}, r"got shapes \(3, 2\) and \(2,\)"),
     ],
@@ -257,6 +269,7 @@ def test_normal_scores_share_ties():
         ({"labels": np.full(900, 9)}, r"must lie in 0..4"),
         ({"features": np.zeros((3, 2))}, r"features must have shape \(900, ...\)"),
         ({"log": np.zeros((2, 3, 5))}, r"log must have shape \(checkpoints, 900, classes\)"),
+        ({"log": np.zeros((2, 900, 6))}, "logits have 5 columns and log 6; both must have one a class"),
         ({"features": None, "logits": None}, "nothing to judge labels by"),
     ],
 )

@@ -44,3 +44,5 @@ def run(
     if out is not None:
         write_csv(out, report.rows)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")
+    for note in report.summary.get("notes", []):
+        print(f"note: {note}")

@@ -44,6 +44,7 @@ from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import to_numpy
 
 Floats = npt.NDArray[np.float64]
+MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find
 ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
 
 
@@ -77,6 +78,7 @@ class Audit:
                 "doubt": float(self.doubt[at]),
                 "wrong": None if self.share is None else float(self.share.wrong[at]),
                 "reason": self.reasons[at],
+                **{name: float(values[at]) for name, values in {**self.signs, **self.details}.items()},
             }
             for rank, at in enumerate(self.order[:most])
         ]
@@ -108,6 +110,11 @@ def audit(
     if logits is not None:
         outputs = _array("logits", logits, 2, len(given))
         likely = _log_softmax(outputs)
+        if len(given) >= MANY and (likely.argmax(axis=1) == given).all():
+            notes.append(
+                "the logits agree with every label, as those of a network that was trained on them do; an audit needs "
+                "logits of a model that was not shown the item"
+            )
         signs["confidence"] = -np.expm1(likely[np.arange(len(given)), given])
         nearest["confidence"] = _against(likely, given)[1]
         share = noise_share(outputs, given, confidence=confidence, draws=draws, seed=seed)
@@ -240,6 +247,9 @@ def _labels(labels: Any, logits: Any, log: Any, classes: int | None) -> tuple[np
         raise BadInput(f"labels must be one class number an item, got {given.dtype} of shape {given.shape}")
     outputs = logits if logits is not None else log
     wide = int(to_numpy(outputs).shape[-1]) if outputs is not None else int(given.max()) + 1
+    over_time: tuple[int, ...] = to_numpy(log).shape if log is not None else ()
+    if logits is not None and len(over_time) == 3 and over_time[2] != wide:
+        raise BadInput(f"logits have {wide} columns and log {over_time[2]}; both must have one a class, in one order")
     if classes is not None and outputs is not None and classes != wide:
         raise BadInput(f"classes={classes}, but logits or log have {wide} columns; they must have one a class")
     count = classes or wide

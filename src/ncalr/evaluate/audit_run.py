@@ -65,6 +65,8 @@ def audit_run(
             "auroc": auroc(-found.doubt[~wrong], -found.doubt[wrong]),
             "average precision": aupr_out(-found.doubt[~wrong], -found.doubt[wrong]),
         }
+    if found.notes:
+        summary["notes"] = list(found.notes)
     return AuditReport(summary, found.rows(None, ids, dataset.classes), _words(summary))
 
 

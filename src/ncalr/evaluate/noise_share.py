@@ -69,6 +69,8 @@ def noise_share(
         raise BadInput(f"model must be auto, one_coin or full, got {model!r}")
     if not 0 < confidence < 1:
         raise BadInput(f"confidence must lie between 0 and 1, got {confidence!r}; 0.95 for a 95 % interval")
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 0:
+        raise BadInput(f"draws must be a whole number of resamples from 0 (no interval) on, got {draws!r}")
     logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or not len(labels):
         raise BadInput(f"expected logits (n, c) and labels (n,), got shapes {logits.shape} and {labels.shape}")
