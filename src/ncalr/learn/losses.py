@@ -9,7 +9,7 @@
 
 A network learns what is regular first and the wrong labels later, one by one. Cross-entropy pulls hardest at the items
 it has most wrong; the losses here let go of them. Under wrong labels the training accuracy then stays below 1, so the
-terminal phase begins by the plateau rule (`phase.py`).
+terminal phase begins by the plateau rule, or by the fallback (`phase.py`).
 
 Soft targets (`Job.soft`, a distribution an item, for instance the posterior of several annotators' answers) take the
 place of the labels in every loss.
