@@ -13,7 +13,7 @@ from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.audit import audit, normal_scores
 from ncalr.evaluate.crossfit import crossfit, cut, gather
-from ncalr.evaluate.noise_share import noise_share
+from ncalr.evaluate.noise_share import _contradicted, noise_share
 from ncalr.evaluate.ood_metrics import auroc
 from ncalr.learn import SklearnLearner
 from ncalr.learn.learner import Record
@@ -254,6 +254,43 @@ def test_few_labels_a_class_get_one_accuracy_each():
     assert found.share == pytest.approx((labels != truth).mean(), abs=0.12)
     with pytest.raises(BadInput, match="model must be"):
         noise_share(logits, labels, model="two_coins")
+
+
+def test_mistakes_that_the_model_has_learnt_are_inside_the_interval():
+    """One label in five is the next class, and the model says so: 0.8 and 0.2. Likelihood finds nothing wrong."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 4000)
+    chances = 0.8 * np.eye(4)[truth] + 0.2 * np.eye(4)[(truth + 1) % 4]
+    labels = np.where(rng.random(4000) < 0.2, (truth + 1) % 4, truth)
+    found = noise_share(np.log(chances + 1e-6), labels, draws=20)
+    assert found.share < 0.05
+    assert found.low < 0.05 < (labels != truth).mean() < found.high < 0.25
+    assert (found.high_by_class > 0.15).all()
+
+
+def test_a_full_table_of_confusions_is_not_believed_where_one_accuracy_a_class_says_less():
+    """The model takes a third of class 0 for class 1, and is unsure of everything; people make no mistakes."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 3, 3000)
+    seen = np.where((truth == 0) & (rng.random(3000) < 1 / 3), 1, truth)
+    logits = np.eye(3)[seen] + rng.normal(0, 1.5, (3000, 3))
+    found, one = (noise_share(logits, truth, model=model, draws=20) for model in ("auto", "one_coin"))
+    assert found.model == "full"
+    assert found.share > 0.15
+    assert found.low <= one.share < 0.06
+
+
+def test_the_confident_joint_by_hand():
+    probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.4, 0.6], [0.3, 0.7], [0.45, 0.55]])
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    # thresholds 0.6 and 0.617: the third item is surely 1, the fourth and the last are neither
+    shares = _contradicted(np.column_stack([probs, np.zeros(6)]), labels, 0.95)
+    z = 1.959964
+    overall, first = 1 / 6, 1 / 3
+    assert shares[0] == pytest.approx(overall + z * np.sqrt(overall * (1 - overall) / 6), rel=1e-6)
+    assert shares[1] == pytest.approx(first + z * np.sqrt(first * (1 - first) / 3), rel=1e-6)
+    assert shares[2] == 0
+    assert np.isnan(shares[3]), "a class without labels"
 
 
 def test_normal_scores_share_ties():

@@ -19,14 +19,25 @@ criterion (BIC) and every class has `FULL` labels, as with a hundred classes it 
 on, the wrong ones too, and would find none. **And they should be of the true class**: a network that has learnt from
 the same wrong labels, by cross-entropy, is calibrated to the label and not to the truth. Where all mistakes of a class
 go one way, sharp logits with noise and soft ones without explain such labels equally well. Take a loss that stands
-noise (`crossfit.py` does), and mind the interval: it is a bootstrap over items, reflected (an estimate at the edge of
-what is possible is off to one side, and so are its resamples), and widened to every temperature and confusion under
-which the labels are as likely, within `CLOSE` of the log-likelihood of those that were taken.
+noise (`crossfit.py` does), and mind the interval.
+
+**The interval is wide where the two cannot be told apart.** It is a bootstrap over items, reflected (an estimate at the
+edge of what is possible is off to one side, and so are its resamples), widened to every temperature and confusion
+under which the labels are as likely, within `CLOSE` of the log-likelihood of the best of either kind: a full table also
+takes in what the model itself mixes up. Its upper end is at least the share by the confident joint (Northcutt, Jiang
+and Chuang, "Confident learning: estimating uncertainty in dataset labels", 2021), which counts every label that a model
+contradicts as surely as it agrees with others, as if the model were never wrong:
+
+    t_k = mean of p_i(k) over the items labelled k;   i is counted as k, the likeliest of those with p_i(k) >= t_k
+
+With a model that is nearly always right that count is the share; with a weak one it is mostly the model's own mistakes
+(docs/log.md has figures for both on human labels). The truth lies between the two, and so does the interval.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,11 +95,13 @@ def noise_share(
     fits = [fit for kind in kinds for fit in _fits(logits, labels, kind)]
     best = _chosen(fits, counts)
     found = _shares(logits, labels, best)
-    alike = np.array([_shares(logits, labels, fit) for fit in fits if fit.likelihood >= best.likelihood - CLOSE])
+    tops = {kind: max(fit.likelihood for fit in fits if fit.kind == kind) for kind in kinds}
+    alike = np.array([_shares(logits, labels, fit) for fit in fits if fit.likelihood >= tops[fit.kind] - CLOSE])
     posterior = _posterior(_softmax(logits / best.tau), best.confusion, labels)
     again = _bootstrap(logits, labels, best, draws, seed)
     low, high = _between(again, found, (1 - confidence) / 2)
     low, high = np.minimum(low, alike.min(axis=0)), np.maximum(high, alike.max(axis=0))
+    high = np.maximum(high, _contradicted(_softmax(logits), labels, confidence))
     return NoiseShare(
         float(found[0]), float(low[0]), float(high[0]), found[1:], low[1:], high[1:],
         1 - posterior[np.arange(len(labels)), labels], posterior, best.confusion, best.tau, best.kind,
@@ -126,6 +139,23 @@ def _shares(logits: Floats, labels: Any, fit: _Fit) -> Floats:
     posterior = _posterior(_softmax(logits / fit.tau), fit.confusion, labels)
     wrong = 1 - posterior[np.arange(len(labels)), labels]
     return np.array([wrong.mean(), *_means(wrong, labels, logits.shape[1])])
+
+
+def _contradicted(probs: Floats, labels: Any, confidence: float) -> Floats:
+    """The share by the confident joint and that of every class (1 + c,), with what chance may add to a count."""
+    classes = probs.shape[1]
+    counts = np.bincount(labels, minlength=classes)
+    mine = _means(probs[np.arange(len(labels)), labels], labels, classes)
+    sure = probs >= np.where(counts > 0, mine, np.inf)
+    counted = sure.any(axis=1)
+    likeliest = np.where(sure, probs, -1.0).argmax(axis=1)
+    other = _means((likeliest != labels)[counted].astype(np.float64), labels[counted], classes)
+    other = np.where(np.isnan(other) & (counts > 0), 0.0, other)  # nothing sure: nothing contradicted
+    shares = np.array([np.nansum(other * counts) / len(labels), *other])
+    many = np.array([len(labels), *counts])
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.minimum(shares + z * np.sqrt(shares * (1 - shares) / many), 1.0), np.float64)
 
 
 def _between(again: Floats, found: Floats, edge: float) -> tuple[Floats, Floats]:
