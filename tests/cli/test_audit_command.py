@@ -80,3 +80,18 @@ def test_the_folds_learn_with_a_loss_that_stands_noise():
     assert tolerant_learner("resnet8", "digits", "cpu").recipe.loss == "elr"
     assert tolerant_learner("resnet8", "digits", "cpu", change=False).recipe.loss == "cross_entropy"
     assert tolerant_learner("resnet8", "digits(loss=gce)", "cpu").recipe.loss == "gce"
+
+
+def test_a_rival_beside(folder, tmp_path):
+    pytest.importorskip("cleanlab", reason="cleanlab is not installed")
+    done = audit(folder, "--folds", 2, "--rival", "cleanlab", "--out", tmp_path / "doubts.csv")
+    assert done.exit_code == 0, done.output
+    assert "cleanlab on the same networks: 0." in done.output
+    with (tmp_path / "doubts.csv").open() as file:
+        assert all(0 <= float(row["cleanlab"]) <= 1 for row in csv.DictReader(file))
+
+
+def test_an_unknown_rival_is_said_before_anything_is_trained(folder, monkeypatch):
+    monkeypatch.setattr("ncalr.evaluate.audit_run.crossfit", None)
+    done = audit(folder, "--rival", "cleanlap")
+    assert "no rival 'cleanlap'. Did you mean 'cleanlab'?" in str(done.exception)

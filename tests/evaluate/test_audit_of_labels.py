@@ -10,7 +10,7 @@ from sklearn.linear_model import SGDClassifier
 
 import ncalr
 from ncalr.data import ArrayPool
-from ncalr.errors import BadInput, NotFinite
+from ncalr.errors import BadInput, MissingExtra, NotFinite, UnknownName
 from ncalr.evaluate.audit import audit, normal_scores
 from ncalr.evaluate.crossfit import crossfit, cut, gather
 from ncalr.evaluate.noise_share import _contradicted, noise_share
@@ -291,6 +291,28 @@ def test_the_confident_joint_by_hand():
     assert shares[1] == pytest.approx(first + z * np.sqrt(first * (1 - first) / 3), rel=1e-6)
     assert shares[2] == 0
     assert np.isnan(shares[3]), "a class without labels"
+
+
+def test_cleanlab_is_heard_beside_and_changes_nothing():
+    pytest.importorskip("cleanlab", reason="cleanlab is not installed")
+    _, logits, labels, _ = world()
+    labels = np.where(labels == 4, 0, labels)  # a class without labels
+    alone, beside = (audit(logits=logits, labels=labels, draws=0, rivals=rivals) for rivals in ((), ("cleanlab",)))
+    np.testing.assert_array_equal(beside.doubt, alone.doubt)
+    np.testing.assert_allclose(beside.details["cleanlab"], beside.signs["confidence"], atol=1e-9)
+    assert beside.rows(1)[0]["cleanlab"] == pytest.approx(beside.details["cleanlab"][beside.order[0]])
+    assert "cleanlab" not in alone.rows(1)[0]
+
+
+def test_rivals_that_cannot_be_heard(monkeypatch):
+    _, logits, labels, _ = world()
+    with pytest.raises(UnknownName, match="rival"):
+        audit(logits=logits, labels=labels, draws=0, rivals=("cleanlap",))
+    with pytest.raises(BadInput, match="pass logits="):
+        audit(features=logits, labels=labels, rivals=("cleanlab",))
+    monkeypatch.setattr("ncalr.learn.extras.installed", lambda module: False)
+    with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[cleanlab\]'"):
+        audit(logits=logits, labels=labels, draws=0, rivals=("cleanlab",))
 
 
 def test_normal_scores_share_ties():

@@ -17,6 +17,9 @@ def run(
     top: Annotated[int, typer.Option(min=0, help="How many labels to print.")] = 20,
     folds: Annotated[int, typer.Option(help="Networks to train, each judging the labels it was not shown.")] = 3,
     recipe: Annotated[str, typer.Option(help="How to train them; the run's own recipe, with loss=elr, if none.")] = "",
+    rival: Annotated[
+        list[str] | None, typer.Option(help="A library to hear beside, on the same networks: cleanlab.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A CSV file for the whole list.")] = None,
     root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
@@ -30,7 +33,16 @@ def run(
 
     if out is not None:
         check_out(out, ".csv")
-    report = audit_run(folder, strategy=strategy, seed=seed, folds=folds, recipe=recipe, root=root, device=device)
+    report = audit_run(
+        folder,
+        strategy=strategy,
+        seed=seed,
+        folds=folds,
+        recipe=recipe,
+        root=root,
+        device=device,
+        rivals=tuple(rival or ()),
+    )
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
         if out is not None:

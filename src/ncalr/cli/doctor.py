@@ -18,6 +18,8 @@ EXTRAS = {
     "lightning": ("lightning", "a callback for Lightning"),
     "transformers": ("hf", "Hugging Face networks and trainer"),
     "timm": ("timm", "timm networks"),
+    "cleanlab": ("cleanlab", "a rival beside the audit"),
+    "ray": ("ray", "many machines"),
 }
 
 

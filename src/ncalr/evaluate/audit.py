@@ -29,6 +29,7 @@ learn wrong labels by heart, or reach back to the early phase.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ from scipy.stats import rankdata
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
+from ncalr.evaluate.rivals import doubts_of
 from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import to_numpy
 
@@ -58,7 +60,7 @@ class Audit:
     suggested: npt.NDArray[np.int64]  # the likeliest class; the given one where nothing speaks against it
     reasons: tuple[str, ...]  # (n,) in words
     share: NoiseShare | None  # where logits were given
-    details: dict[str, Floats]  # what else a log says: forgotten (times), disagreement (share of the later half)
+    details: dict[str, Floats]  # forgotten (times), disagreement (share of a log's later half), doubts of rivals
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,11 +97,13 @@ def audit(
     draws: int = 200,
     seed: int = 0,
     folds: Any = None,
+    rivals: Sequence[str] = (),
 ) -> Audit:
     """Doubts about labels (n,), from out-of-sample features (n, d) and logits (n, c) and a log of logits (t, n, c).
 
     `folds` (n,) says which model each item's features come from, where there are several: class means are then taken
-    inside each fold, since features of different networks cannot be compared.
+    inside each fold, since features of different networks cannot be compared. `rivals` (cleanlab) are heard on the same
+    logits and reported beside, in `details`.
     """
     given, count = _labels(labels, logits, log, classes)
     signs: dict[str, Floats] = {}
@@ -128,6 +132,9 @@ def audit(
             _against(series.sum(axis=0, dtype=np.float64), given)[1],
         )
         details = _details(series, given)
+    if rivals and logits is None:
+        raise BadInput(f"{', '.join(rivals)} judges by probabilities: pass logits= (out of sample)")
+    details |= {name: doubts_of(name, np.exp(likely), given) for name in rivals}
     if not signs:
         raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
     if log is not None and len(log) < 5:

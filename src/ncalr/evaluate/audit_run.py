@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.audit import Audit, audit
 from ncalr.evaluate.crossfit import crossfit
 from ncalr.evaluate.ood_metrics import aupr_out, auroc
+from ncalr.evaluate.rivals import doubts_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.loop.state import replay
 
@@ -43,9 +45,12 @@ def audit_run(
     root: Path | str | None = None,
     device: Any = None,
     learner: Any = None,
+    rivals: Sequence[str] = (),
 ) -> AuditReport:
     """The labels that a run has so far, judged by networks that were not shown them."""
     experiment = read_experiment(folder)
+    for rival in rivals:  # one that is not there is missed before anything is trained
+        doubts_of(rival, np.eye(2), np.arange(2))
     dataset = load(experiment.dataset, root)
     run = _chosen(read_runs(folder), strategy, seed)
     labels = replay(run.lines).labels
@@ -55,19 +60,30 @@ def audit_run(
     if learner is None:
         learner = tolerant_learner(experiment.network, recipe or experiment.recipe, device, change=not recipe)
     fitted = crossfit(learner, dataset.pool, ids, given, len(dataset.classes), folds=folds, seed=run.seed)
-    found = audit(fitted.features, fitted.logits, given, fitted.log, classes=len(dataset.classes), folds=fitted.folds)
+    found = audit(
+        fitted.features,
+        fitted.logits,
+        given,
+        fitted.log,
+        classes=len(dataset.classes),
+        folds=fitted.folds,
+        rivals=rivals,
+    )
     truth = dataset.labels[positions_of(dataset.pool, ids)]
     summary = {"strategy": run.strategy, "seed": run.seed, "labels": len(ids), **_shares(found, dataset.classes)}
     wrong = given != truth
     if wrong.any() and not wrong.all():
-        summary["known"] = {
-            "wrong": float(wrong.mean()),
-            "auroc": auroc(-found.doubt[~wrong], -found.doubt[wrong]),
-            "average precision": aupr_out(-found.doubt[~wrong], -found.doubt[wrong]),
-        }
+        judged = {name: _judged(found.details[name], wrong) for name in rivals}
+        summary["known"] = {"wrong": float(wrong.mean()), **_judged(found.doubt, wrong), **judged}
     if found.notes:
         summary["notes"] = list(found.notes)
     return AuditReport(summary, found.rows(None, ids, dataset.classes), _words(summary))
+
+
+def _judged(doubt: Any, wrong: Any) -> dict[str, float]:
+    """How well a doubt finds the wrong labels."""
+    right, other = -doubt[~wrong], -doubt[wrong]
+    return {"auroc": auroc(right, other), "average precision": aupr_out(right, other)}
 
 
 def write_csv(path: Path | str, rows: list[dict[str, Any]]) -> None:
@@ -124,4 +140,9 @@ def _words(summary: dict[str, Any]) -> list[str]:
             f"the truth is known here: {known_['wrong']:.1%} are wrong; the list has an AUROC of {known_['auroc']:.3f} "
             f"and an average precision of {known_['average precision']:.3f}"
         )
+        lines += [
+            f"{name} on the same networks: {values['auroc']:.3f} and {values['average precision']:.3f}"
+            for name, values in known_.items()
+            if isinstance(values, dict)
+        ]
     return lines
