@@ -123,6 +123,20 @@ def test_scores_that_are_not_finite_are_an_error():
 # -- evidence must be declared ---------------------------------------------------------------------------------
 
 
+def test_scores_of_another_shape_are_an_error():
+    @strategy("wide", needs={"outputs"}, rowwise=True)
+    def wide(evidence):
+        return evidence["outputs"].values
+
+    with pytest.raises(BadInput, match=r"'wide' must return one number an item, .*\(4,\); wide has shape \(4, 2\)"):
+        query("wide", 1, probs=PROBS)
+
+
+def test_evidence_that_there_is_none_of_is_an_error():
+    with pytest.raises(UnknownName, match=r"strategy 'odd' could need called 'feature'\. Did you mean 'features'"):
+        add("odd", None, needs={"feature"})
+
+
 def test_reading_what_was_not_declared_is_an_error():
     @strategy("sly", needs={"features"})
     def sly(evidence):
@@ -242,6 +256,22 @@ def test_entry_points_of_other_packages_are_loaded(monkeypatch):
         assert asked == ["ncalr.strategies"]
         strategies()
         assert asked == ["ncalr.strategies"]  # once
+    finally:
+        registry._load.cache_clear()
+
+
+def test_a_broken_package_stops_no_other(monkeypatch):
+    class Broken:
+        dist, value = None, "acme_al"
+
+        def load(self):
+            raise ModuleNotFoundError("No module named 'acme_al'")
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Broken(), Entry()])
+    registry._load.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match=r"acme_al are left out: .*No module named 'acme_al'.*uninstall"):
+            assert {"margin", "theirs"} <= strategies().keys()
     finally:
         registry._load.cache_clear()
 

@@ -73,3 +73,11 @@ def test_the_suite_finds_what_is_broken(strategy, check):
 
 def test_all_at_once():
     testing.check_strategy("random")
+
+
+def test_a_check_says_what_is_wrong():
+    drawn = broken(lambda evidence: np.random.default_rng().random(evidence.n))
+    with pytest.raises(AssertionError, match="the same call gave other picks"):
+        testing.check_strategy(drawn)
+    with pytest.raises(AssertionError, match="wrote into its inputs: logits"):
+        testing.check_strategy(broken(spoils_its_input))

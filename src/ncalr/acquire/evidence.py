@@ -53,6 +53,11 @@ SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What each derived piece of evidence can be had from, best first."""
 
+EVIDENCE = {*POOL_AXIS, *SOURCES, *(part for ways in SOURCES.values() for way in ways for part in way)} | {
+    "labelled_enhanced"
+}
+"""Every name that a strategy can ask for."""
+
 
 class Outputs(NamedTuple):
     """Logits or probabilities (n, c), and which of the two."""

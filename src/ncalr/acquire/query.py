@@ -15,7 +15,7 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
-from ncalr.errors import NotFinite
+from ncalr.errors import BadInput, NotFinite
 from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import ClassStatistics, to_numpy
 from ncalr.kernels import choose
@@ -159,7 +159,14 @@ def parts_of(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
     """The parts of the score by name; one that has a single part is called after its strategy."""
     assert plan.strategy.score is not None  # noqa: S101 (score() returned before)
     result = call(plan.strategy.score, evidence, options=plan.options)
-    return result if isinstance(result, Mapping) else {plan.strategy.name: result}
+    parts = result if isinstance(result, Mapping) else {plan.strategy.name: result}
+    for name, part in parts.items():
+        if np.shape(part) != (evidence.n,):
+            raise BadInput(
+                f"strategy {plan.strategy.name!r} must return one number an item, of shape ({evidence.n},); "
+                f"{name} has shape {tuple(np.shape(part))}"
+            )
+    return parts
 
 
 def _check_scores(plan: Plan, evidence: Evidence, name: str, part: Any) -> None:

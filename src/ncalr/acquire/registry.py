@@ -15,6 +15,7 @@ module to import.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +24,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
 
-from ncalr.acquire.evidence import POOL_AXIS, SOURCES
+from ncalr.acquire.evidence import EVIDENCE, POOL_AXIS, SOURCES
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
@@ -133,6 +134,9 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
     summary = facts.pop("summary", "") or _first_line(score)
     wants, spots = frozenset(facts.pop("wants", ())), frozenset(facts.pop("spots", ()))
     made = Strategy(name=name, needs=frozenset(needs), score=score, summary=summary, wants=wants, spots=spots, **facts)
+    for word in sorted(made.needs | wants):
+        if word not in EVIDENCE:
+            raise unknown(f"evidence that strategy {name!r} could need called", word, EVIDENCE)
     known = _STRATEGIES.get(name)
     if known is not None and (known.score is not score or (score is None and known != made)):
         raise BadInput(f"there is a strategy {name!r} already; choose another name")
@@ -249,12 +253,20 @@ def call(function: Callable[..., Any], *args: Any, options: Mapping[str, Any]) -
 
 @cache
 def _load() -> None:
-    """Import every file of `scores` and `select`, and what other packages offer."""
+    """Import every file of `scores` and `select`, and what other packages offer; one that is broken stops no other."""
     for folder in ("ncalr.acquire.select", "ncalr.acquire.scores"):
         for module in iter_modules(import_module(folder).__path__):
             import_module(f"{folder}.{module.name}")
     for entry in entry_points(group="ncalr.strategies"):
-        entry.load()
+        try:
+            entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist else entry.value
+            warnings.warn(
+                f"strategies of the package {package} are left out: {entry.value} cannot be loaded "
+                f"({type(error).__name__}: {error}); mend the package or uninstall it",
+                stacklevel=2,
+            )
 
 
 def _first_line(function: Callable[..., Any] | None) -> str:

@@ -71,8 +71,9 @@ def check_pure(strategy: str | Strategy) -> None:
     pool = example_pool()
     before = {name: array.copy() for name, array in pool.items()}
     first, second = query(strategy, 17, **pool), query(strategy, 17, **pool)
-    assert all(np.array_equal(pool[name], before[name]) for name in pool)
-    assert _same(first, second)
+    changed = [name for name in pool if not np.array_equal(pool[name], before[name])]
+    assert not changed, f"it wrote into its inputs: {', '.join(changed)}"
+    assert _same(first, second), "the same call gave other picks or scores: a score has no random numbers"
 
 
 def check_declared_needs(strategy: str | Strategy) -> None:
@@ -83,7 +84,8 @@ def check_declared_needs(strategy: str | Strategy) -> None:
     if not read & set(POOL_AXIS):
         read |= {"features"}  # a strategy that looks at nothing still has to be told how large the pool is
     alone = {name: array for name, array in pool.items() if name in read}
-    assert _same(query(strategy, 17, classes=4, **alone), query(strategy, 17, **pool))
+    same = _same(query(strategy, 17, classes=4, **alone), query(strategy, 17, **pool))
+    assert same, f"on what it declared ({', '.join(sorted(read))}) it picks other items than on everything"
 
 
 def check_permutation(strategy: str | Strategy) -> None:
@@ -92,7 +94,8 @@ def check_permutation(strategy: str | Strategy) -> None:
     order = np.random.default_rng(5).permutation(240)
     mixed = {name: _reordered(name, array, order) for name, array in pool.items()}
     wanted = query(strategy, 17, ids=np.arange(240), **pool).ids
-    assert query(strategy, 17, ids=order, **mixed).ids.tolist() == wanted.tolist()
+    found = query(strategy, 17, ids=order, **mixed).ids
+    assert found.tolist() == wanted.tolist(), "in a pool in another order it picks other items"
 
 
 def check_chunks(strategy: str | Strategy) -> None:
@@ -113,7 +116,7 @@ def check_seed(strategy: str | Strategy) -> None:
     pool = example_pool()
     first = query(strategy, 17, seed=3, **pool)
     np.random.default_rng().random(10)
-    assert _same(first, query(strategy, 17, seed=3, **pool))
+    assert _same(first, query(strategy, 17, seed=3, **pool)), "the same seed gave other picks"
 
 
 def check_ties(strategy: str | Strategy) -> None:
