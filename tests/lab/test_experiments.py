@@ -269,6 +269,14 @@ def test_the_report_says_how_to_run_it_again(whole, tmp_path):
     other = command(Experiment("digits(known=8)", noise="symmetric(rate=0.2)", keep="last"), tmp_path)
     assert "'digits(known=8)'" in other
     assert "--noise 'symmetric(rate=0.2)' --keep last" in other
+    assert "--answers 'votes(n=3)' --control 0.1" in command(Experiment(answers="votes(n=3)", control=0.1), tmp_path)
+
+
+def test_the_report_names_its_tests(whole, tmp_path):
+    page = write_report(whole[0], out=tmp_path).read_text()
+    assert "by Student's t" in page
+    assert "paired t-test) is corrected for all of them by Holm's method" in page
+    assert "by a paired t-test at 5 %, not corrected" in page
 
 
 def test_several_experiments_on_the_same_data_become_one_report(whole, tmp_path):

@@ -54,8 +54,10 @@ NC_MEASURES = {
     "NC4, disagreement with the nearest mean": "nc4",
 }
 ABOUT = (
-    "In points of test accuracy, mean and 95 % interval over the seeds. The area under the budget curve is the mean "
-    "accuracy over all budgets. Differences to random are paired by seed; p-values are corrected by Holm's method."
+    "In points of test accuracy, mean and 95 % interval over the seeds, by Student's t. The area under the budget "
+    "curve is the mean accuracy over all budgets; “against random” is the difference of two areas, paired by seed. Its "
+    "interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them by Holm's method: so an "
+    "interval may leave out 0 where p is above 0.05."
 )
 
 
@@ -142,9 +144,12 @@ def command(experiment: Experiment, out: Path) -> str:
     """The line that runs an experiment."""
     first, *others = experiment.strategies
     plain = {**experiment.as_dict(), "against": ",".join(others), "strategy": first}
-    default = {**Experiment().as_dict(), "against": "random", "strategy": "ncal", "keep": ""}
-    flags = ["strategy", "against", "seeds", "start", "step", "end", "network", "recipe", "noise", "control", "keep"]
-    given = [f"--{name} {shlex.quote(str(plain[name]))}" for name in flags if plain.get(name, "") != default[name]]
+    default = {**Experiment().as_dict(), "against": "random", "strategy": "ncal", "answers": "single", "keep": ""}
+    flags = ["strategy", "against", "seeds", "start", "step", "end", "network", "recipe", "noise", "answers", "control"]
+    flags += ["keep"]
+    given = [
+        f"--{name} {shlex.quote(str(plain[name]))}" for name in flags if plain.get(name, default[name]) != default[name]
+    ]
     return " ".join(["ncalr run", shlex.quote(experiment.dataset), *given, f"--out {shlex.quote(str(out))}"])
 
 
@@ -197,12 +202,16 @@ def _page(
         f"<div class=scroll>{table}</div>",
         f"<p class=soft>{ABOUT}</p>",
         *(f"<p>{escape(word)}</p>" for word in words),
-        _section("Learning curves", plots.learning_curves(found), "Bands are 95 % intervals over the seeds."),
-        _section("Difference to random", plots.differences(found), "Paired by seed; above zero is better than random."),
+        _section("Learning curves", plots.learning_curves(found), "Bands are 95 % t intervals over the seeds."),
+        _section(
+            "Difference to random",
+            plots.differences(found),
+            "Paired by seed, with 95 % t intervals that are not corrected; above zero is better than random.",
+        ),
         _section(
             "Who beats whom",
             plots.penalties(found["penalties"]) if found.get("penalties") else "",
-            "Share of the budgets at which the row is better than the column by a paired test at 5 %.",
+            "Share of the budgets at which the row is better than the column by a paired t-test at 5 %, not corrected.",
         ),
         _savings(found),
         card_section(runs, len(names) or _class_count(runs)),
@@ -256,7 +265,8 @@ def _power(found: dict[str, Any]) -> list[str]:
     seeds = found["seeds"] if isinstance(found["seeds"], int) else max(np.atleast_1d(found["seeds"]).tolist())
     return [
         f"With {seeds} seeds a difference to random of {100 * min(sizes):.1f} to {100 * max(sizes):.1f} points of area "
-        "(depending on the strategy) would have been found four times out of five; smaller ones may exist unseen."
+        "(depending on the strategy) would have been found four times out of five by a paired t-test at 5 %, before "
+        "the correction for several strategies; smaller ones may exist unseen."
     ]
 
 
