@@ -56,8 +56,8 @@ NC_MEASURES = {
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds, by Student's t. The area under the budget "
     "curve is the mean accuracy over all budgets; “against random” is the difference of two areas, paired by seed. Its "
-    "interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them by Holm's method: so an "
-    "interval may leave out 0 where p is above 0.05."
+    "interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them by Holm's method: "
+    "so an interval may leave out 0 where p is above 0.05."
 )
 
 
