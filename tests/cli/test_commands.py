@@ -90,6 +90,30 @@ def test_ids_and_exclude_from_text(files, tmp_path):
     assert not set(first) & {line.split(",")[1] for line in done.output.splitlines()}
 
 
+def test_picks_of_one_round_are_left_out_of_the_next(files, tmp_path):
+    names = [f"item, {i}" for i in range(240)]  # with a comma: quoted in a CSV file
+    np.save(tmp_path / "ids.npy", np.array(names))
+    ask = ["query", *files, "--ids", str(tmp_path / "ids.npy")]
+    runner.invoke(app, [*ask, "-k", "3", "--out", str(tmp_path / "picks.csv")])
+    done = runner.invoke(app, [*ask, "-k", "237", "--exclude", str(tmp_path / "picks.csv")])
+    assert done.exit_code == 0, done.exception
+    left = [row["id"] for row in csv.DictReader(done.output.splitlines())]
+    assert set(names) - set(left) == set(ncalr.query("ncal", 3, ids=names, **testing.example_pool()).ids)
+    (tmp_path / "plain.csv").write_text("\n".join(f"item-{i}" for i in range(240)))
+    assert runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "plain.csv")]).exit_code == 0
+
+
+def test_ids_saved_as_objects_say_what_to_do(files, tmp_path):
+    np.save(tmp_path / "ids.npy", np.array([f"item-{i}" for i in range(240)], object))
+    done = runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "ids.npy")])
+    assert "ids.astype(str)" in str(done.exception)
+
+
+def test_the_package_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "ncalr", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"ncalr {ncalr.__version__}\n"
+
+
 def test_whole_number_ids_from_text_and_npy(files, tmp_path):
     (tmp_path / "ids.txt").write_text("\n".join(str(i + 1000) for i in range(240)))
     np.save(tmp_path / "ids.npy", np.arange(240) + 1000)

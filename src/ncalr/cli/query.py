@@ -39,7 +39,10 @@ def run(
     labelled_probs: Annotated[Path | None, typer.Option(help=_ARRAY + "Their probabilities (m, c).")] = None,
     labelled_enhanced: Annotated[Path | None, typer.Option(help=_ARRAY + "Their enhanced features (m, e).")] = None,
     ids: Annotated[
-        Path | None, typer.Option(help="Ids of the pool items: .npy, or a text file with one a line. Default 0..n-1.")
+        Path | None,
+        typer.Option(
+            help="Ids of the pool items: .npy, a text file with one a line, or a .csv with a column id. Default 0..n-1."
+        ),
     ] = None,
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick, in the same form.")] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, where the arrays do not show it.")] = None,
@@ -112,7 +115,8 @@ def _flags_named() -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        error.args = (re.sub(rf"\b({'|'.join(SHAPES)})=(?![\w'(\[])", flag, str(error)), *error.args[1:])
+        words = str(error).replace("statistics= or ", "")  # no file holds them
+        error.args = (re.sub(rf"\b({'|'.join(SHAPES)})=(?![\w'(\[])", flag, words), *error.args[1:])
         raise
 
 
@@ -168,8 +172,8 @@ def _of_pool(
         )
 
 
-def read_array(path: Path) -> Any:
-    """A .npy file as a memory map."""
+def read_array(path: Path, how: str = "with numpy.save") -> Any:
+    """A .npy file as a memory map; `how` to save one that can be read."""
     import numpy as np
 
     from ncalr.errors import BadInput
@@ -187,11 +191,11 @@ def read_array(path: Path) -> Any:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, OSError, EOFError) as error:
         why = "objects, not numbers" if "objects" in str(error) else error
-        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array with numpy.save") from None
+        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array {how}") from None
 
 
 def read_ids(path: Path | None, *, texts: bool = False) -> Any:
-    """Ids from .npy, or from text: whole numbers if all lines are, else texts.
+    """Ids from .npy, from the column `id` of a .csv (as of picks), or from text: whole numbers if all are, else texts.
 
     A line is a whole number only where the number is written as the line is: 00090 and 1_090 are names. With `texts`,
     numbers are taken for names too.
@@ -203,15 +207,22 @@ def read_ids(path: Path | None, *, texts: bool = False) -> Any:
     if path is None:
         return None
     if path.suffix == ".npy":
-        return read_array(path)
+        return read_array(path, "as whole numbers or texts: numpy.save(FILE, ids.astype(str))")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read ids from {path} ({error})") from None
+    lines = _id_column(text) if path.suffix == ".csv" else text.split("\n")
     words = [line.strip() for line in lines if line.strip()]
     if not texts and all(_is_number(word) for word in words):
         return np.array([int(word) for word in words], np.int64)
     return np.array(words)
+
+
+def _id_column(text: str) -> list[str]:
+    """The column `id` of a table; the lines as they are where its head has none."""
+    head, *rows = csv.reader(io.StringIO(text, newline="")) if text else [[]]
+    return [row[head.index("id")] for row in rows if row] if "id" in head else text.split("\n")
 
 
 def _is_number(word: str) -> bool:
