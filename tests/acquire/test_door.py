@@ -381,7 +381,7 @@ def test_bad_exclusions(given, no_work):
 
 
 def test_everything_excluded(given, no_work):
-    with refused("12 are excluded", "got 1"):
+    with refused("all 12 items are excluded"):
         query("random", 1, exclude=np.arange(N), **given)
 
 

@@ -77,6 +77,12 @@ def test_images_through_a_network(tmp_path):
     assert found.ids.tolist() == [f"{at}.png" for at in range(5)]
     assert found["features"].shape == (5, 64)
     assert len(np.unique(found["features"][:], axis=0)) == 5
+    (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
+    ask = ["create", tmp_path / "rest", "--images", tmp_path / "photos", "--network", "resnet8", "--size", 8]
+    assert "--skip-broken" in str(pool(*ask).exception)
+    done = pool(*ask, "--skip-broken")
+    assert "1 files left out, the first is broken.png" in done.stderr
+    assert ShardedPool(tmp_path / "rest").ids.tolist() == found.ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -144,5 +150,18 @@ def test_a_misspelt_column_is_noticed(tmp_path):
     done = pool("create", tmp_path / "p", f"featurs={tmp_path / 'f.npy'}")
     assert "reads a column 'featurs'. Did you mean 'features'?" in done.stderr
     asked = CliRunner().invoke(app, ["query", "-k", "3", "--strategy", "coreset", "--pool", str(tmp_path / "p")])
+    assert "--rename featurs=features" in done.stderr
     assert "it has the columns featurs" in str(asked.exception)
     assert "featurs may be meant as features" in str(asked.exception)
+
+
+def test_a_column_that_is_missing_is_not_asked_for_as_a_flag(tmp_path):
+    np.save(tmp_path / "f.npy", FEATURES)
+    pool("create", tmp_path / "p", f"features={tmp_path / 'f.npy'}")
+    for strategy, words in [
+        ("margin", "the pool has no column logits or probs"),
+        ("cmap", "pass --labelled-features and"),
+    ]:
+        asked = CliRunner().invoke(app, ["query", "-k", "3", "--strategy", strategy, "--pool", str(tmp_path / "p")])
+        assert words in str(asked.exception)
+        assert "pass --logits" not in str(asked.exception)

@@ -195,6 +195,8 @@ def check_k(k: Any, n: int, excluded: int) -> int:
     """k as an integer that the pool can serve."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
         raise BadInput(f"k must be a whole number, got {k!r}")
+    if not n:
+        raise BadInput(f"all {excluded} items are excluded: none is left to pick")
     if not 1 <= k <= n:
         less = f" ({excluded} are excluded)" if excluded else ""
         raise BadInput(f"k must lie in 1..{n}, the items that can be picked{less}; got {k}")
@@ -207,12 +209,16 @@ def check_least(least: Any) -> None:
         raise BadInput(f"least must be a whole number from 0 on, got {least!r}")
 
 
-def check_needs(plan: Plan, arrays: Mapping[str, Any]) -> None:
-    """Everything the plan needs can be had, and its labelled set is not empty where it needs one."""
+def check_needs(plan: Plan, arrays: Mapping[str, Any], *, on_disk: bool = False) -> None:
+    """Everything the plan needs can be had, and its labelled set is not empty where it needs one.
+
+    What is known of the items of a pool `on_disk` are its columns: they cannot be passed.
+    """
     missing = [name for name in sorted(plan.needs) if source_of(name, arrays) is None]
     if missing:
         raise MissingEvidence(
-            f"strategy {plan.strategy.name!r} needs {', '.join(missing)}: " + "; ".join(map(_how, missing))
+            f"strategy {plan.strategy.name!r} needs {', '.join(missing)}: "
+            + "; ".join(_how(name, on_disk) for name in missing)
         )
     for name in sorted(used(plan, arrays)):
         needed = any(name in (source_of(need, arrays) or ()) for need in plan.needs)
@@ -358,6 +364,8 @@ def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, 
             raise BadInput(f"{name} has shape {shape}: no {LETTERS[letter]}")
 
 
-def _how(name: str) -> str:
+def _how(name: str, on_disk: bool) -> str:
     ways = SOURCES.get(name, ((name,),))
+    if on_disk and ways[0][0] in POOL_AXIS:
+        return f"the pool has no column {' or '.join(part for way in ways for part in way)}; write one that has"
     return "pass " + " or ".join(" and ".join(f"{part}=" for part in way) for way in ways)

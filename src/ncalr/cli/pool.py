@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ Rename = Annotated[list[str] | None, typer.Option(help="OLD=NEW: a column of the
 Images = Annotated[Path | None, typer.Option(help="A folder of images, made vectors by --network.")]
 Network = Annotated[str, typer.Option(help="A network by name, such as 'timm:NAME(pretrained=true)'.")]
 Size = Annotated[int, typer.Option(help="Pixels that images are brought to.")]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out files that cannot be read as an image.")]
 Device = Annotated[str | None, typer.Option(help="Where the network runs: cpu or cuda.")]
 ShardItems = Annotated[int | None, typer.Option(help="Items a shard; about 128 MB if not given.")]
 
@@ -43,6 +45,7 @@ def create(
     images: Images = None,
     network: Network = "",
     size: Size = 224,
+    skip_broken: SkipBroken = False,
     device: Device = None,
     shard_items: ShardItems = None,
 ) -> None:
@@ -52,7 +55,7 @@ def create(
     """
     from ncalr.data.shards import write_shards
 
-    blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, device)
+    blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, skip_broken, device)
     stored |= _pairs(dtype)
     write_shards(folder, blocks, shard_items=shard_items, dtypes=stored)
     info(folder)
@@ -69,13 +72,14 @@ def append(
     images: Images = None,
     network: Network = "",
     size: Size = 224,
+    skip_broken: SkipBroken = False,
     device: Device = None,
     shard_items: ShardItems = None,
 ) -> None:
     """Add items to a pool. If anything fails (a full disk, too), the pool is as it was."""
     from ncalr.data.shards import append_shards
 
-    blocks, _ = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, device)
+    blocks, _ = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, skip_broken, device)
     append_shards(folder, blocks, shard_items=shard_items)
     info(folder)
 
@@ -97,8 +101,6 @@ def info(folder: Folder) -> None:
 @app.command()
 def verify(folder: Folder) -> None:
     """Read all of a pool and compare it with its checksums. Exit code 1 if anything is wrong."""
-    import sys
-
     from ncalr.data.verify import verify as look
 
     found = look(folder)
@@ -128,6 +130,7 @@ def _blocks(
     images: Path | None,
     network: str,
     size: int,
+    skip_broken: bool,
     device: str | None,
 ) -> tuple[Any, dict[str, str]]:
     """The blocks to write and how some columns are stored."""
@@ -139,7 +142,10 @@ def _blocks(
 
         if sources or not network or rename or columns or ids:
             raise BadInput("--images needs --network, and no other sources, --ids, --rename or --columns")
-        return embed(ImagePool(images, size=size), network, device=device), {}
+        pool = ImagePool(images, size=size, skip_broken=skip_broken)
+        if pool.skipped:
+            print(f"{len(pool.skipped)} files left out, the first is {pool.skipped[0]}", file=sys.stderr)
+        return embed(pool, network, device=device), {}
     named = [source for source in sources if "=" in source]
     if not sources or (named and len(named) < len(sources)):
         raise BadInput("give columns as NAME=FILE.npy, or tables, or --images; tables and columns cannot be mixed")
@@ -151,7 +157,6 @@ def _blocks(
 def _note_strangers(folder: Path) -> None:
     """Columns that no query will read: a name may be misspelt."""
     import difflib
-    import sys
 
     from ncalr.acquire.evidence import POOL_AXIS
     from ncalr.data.manifest import IDS, read_manifest
@@ -159,7 +164,11 @@ def _note_strangers(folder: Path) -> None:
     for name in read_manifest(folder).columns.keys() - {*POOL_AXIS, IDS, "items"}:
         near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.6)
         hint = f" Did you mean {near[0]!r}?" if near else f" Strategies read {', '.join(POOL_AXIS)}."
-        print(f"note: no strategy of ncalr's own reads a column {name!r}.{hint}", file=sys.stderr)
+        print(
+            f"note: no strategy of ncalr's own reads a column {name!r}.{hint} Another name is "
+            f"given by NAME=FILE.npy, or for tables by --rename {name}={near[0] if near else 'features'}",
+            file=sys.stderr,
+        )
 
 
 def _arrays(named: list[str], ids: str | None) -> tuple[Any, dict[str, str]]:

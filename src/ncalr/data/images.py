@@ -70,7 +70,8 @@ class ImagePool:
             return decoded(path, self.shape)
         except UNREADABLE as error:
             raise BadInput(
-                f"{path} cannot be read as an image ({error}); mend or remove it, or pass skip_broken=True"
+                f"{path} cannot be read as an image ({error}); mend or remove it, or leave out such files: "
+                "skip_broken=True, on the command line --skip-broken"
             ) from None
 
     def _is_whole(self, path: Path) -> bool:

@@ -115,7 +115,7 @@ class _Query:
         columns = {name: as_evidence(name, store[name]) for name in _evidence_columns(store)}
         self.arrays = door.as_arrays({**columns, **labelled}, store.columns.keys() - {IDS})
         self.n, self.k, self.classes = len(store), 0, 0
-        door.check_needs(plan, self.arrays)
+        door.check_needs(plan, self.arrays, on_disk=True)
         door.check_labelled(self.arrays, plan.needs)
         self.used = door.used(plan, self.arrays)
         self.exclude = _excluded(exclude, store)
