@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from ncalr.acquire import selectors, strategies
 from ncalr.cli.app import app
+from ncalr.cli.run import _print_table
 from ncalr.errors import BadInput
 from ncalr.kernels import choose
 from ncalr.lab.experiment import Experiment
@@ -80,3 +81,14 @@ def test_no_accuracy_is_drawn_below_nothing(monkeypatch):
     rows = {"mean": [0.2, 0.4], "low": [-0.3, -0.1], "high": [0.7, 1.4]}
     learning_curves({"strategies": ["random"], "budgets": [20, 40], "accuracy": {"random": rows}})
     assert kept[0].axes[0].get_ylim() == (0, 100)
+
+
+def test_long_names_of_strategies_are_told_apart(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ["ncal(fusion=rank, means=trimmed)", "ncal(fusion=rank, means=median)"]
+    _print_table(
+        ["strategy", *["a wide column of numbers"] * 4], [[name, *["97.7 (95.5 to 100.0)"] * 4] for name in names]
+    )
+    shown = "".join(capsys.readouterr().out.split())
+    assert "…" not in shown
+    assert shown.count("ncal(") == 2

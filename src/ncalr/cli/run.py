@@ -158,7 +158,7 @@ def _print_table(head: list[str], rows: list[list[str]]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left")
+        table.add_column(name, justify="right" if place else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console().print(table)
