@@ -49,6 +49,24 @@ def context(site, browser):
 # -- the stage
 
 
+@pytest.mark.parametrize("size", [(667, 375), (750, 342), (844, 390), (780, 1000), (880, 700)])
+def test_nothing_covers_another_and_the_item_has_the_room(browser, gallery, size):
+    shown = {"viewport": dict(zip(("width", "height"), size, strict=True))}
+    me = visit(browser, gallery({"a.jpg": (400, 300), "b.jpg": (400, 300)}), "own", "owner", **shown).ready()
+    me.page.evaluate("""() => {
+        for (const tab of document.querySelectorAll('.tab')) tab.hidden = false;
+        document.querySelector('#progress-text').textContent = '1242 of 24700';
+    }""")
+    places = "['#bar nav', '#progress-text', '#saved']"
+    boxes = me.page.evaluate(f"{places}.map(name => document.querySelector(name).getBoundingClientRect().toJSON())")
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            apart = one["right"] <= other["left"] or one["bottom"] <= other["top"]
+            assert apart, (one, other)
+    stage = me.page.evaluate("document.querySelector('#stage').getBoundingClientRect().height")
+    assert stage > 0.5 * size[1]
+
+
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
 def test_a_picture_of_any_shape_is_shown_whole(browser, gallery, options):
     shapes = {"wide.jpg": (4000, 1500), "tall.jpg": (1500, 4000), "strip.jpg": (60, 1800), "small.png": (120, 100)}
