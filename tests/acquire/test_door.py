@@ -665,3 +665,15 @@ def test_a_misspelt_array_is_recognised():
             query("margin", 3, **{name: np.zeros((4, 2))})
     with pytest.raises(UnknownName, match=r"called 'quantity'\. Known: select\."):
         query("margin", 3, probs=np.full((4, 2), 0.5), quantity=1)
+
+
+def test_masked_values_are_not_taken_for_numbers():
+    features = np.ma.masked_array(np.arange(6.0).reshape(3, 2), mask=[[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(BadInput, match="features has 1 masked values"):
+        query("coreset", 1, features=features)
+    assert len(query("coreset", 1, features=np.ma.masked_array(features.data, mask=False))) == 1
+
+
+def test_ids_of_two_kinds_are_refused():
+    with pytest.raises(BadInput, match="all whole numbers or all texts, got both"):
+        query("coreset", 1, features=np.eye(3), ids=[1, "2", 3])

@@ -143,7 +143,9 @@ def read_ids(ids: Any, n: int) -> Any:
     """Ids as a NumPy array: whole numbers or texts, each once; positions where none are given."""
     if ids is None:
         return Positions(n)
-    ids = to_numpy(ids)
+    given, ids = ids, to_numpy(ids)
+    if ids.dtype.kind == "U" and isinstance(given, list | tuple) and not all(isinstance(name, str) for name in given):
+        raise BadInput("ids must be all whole numbers or all texts, got both; write [str(name) for name in ids]")
     if ids.dtype == object and all(isinstance(name, str) for name in ids.ravel()):
         ids = ids.astype(str)
     if ids.shape != (n,):
@@ -337,6 +339,8 @@ def _as_array(name: str, value: Any) -> Any:
         return value
     if is_torch(value):
         return value.long() if str(value.dtype) in UNSIGNED_TENSORS else value
+    if np.ma.is_masked(value):
+        raise BadInput(f"{name} has {np.ma.getmaskarray(value).sum()} masked values; fill them, or drop those items")
     try:
         return np.asarray(value)
     except ValueError as error:
