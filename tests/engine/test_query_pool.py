@@ -346,3 +346,9 @@ def test_wide_rows_are_read_in_smaller_chunks(tmp_path):
     write_shards(tmp_path, {"features": np.ones((3, 128), np.float32)})
     work = working.Work(str(tmp_path), "coreset", {}, ("features",), {}, 0, 0)
     assert work._cut((0, 70_000)) == [(0, 32768), (32768, 65536), (65536, 70_000)]
+
+
+def test_what_is_known_of_the_items_are_columns(tmp_path):
+    write_shards(tmp_path / "pool", {"features": np.eye(4)})
+    with pytest.raises(BadInput, match="has columns of its own: leave out flips, or write"):
+        ncalr.query_pool("ncal", 1, tmp_path / "pool", flips=np.zeros(4, int))

@@ -86,6 +86,9 @@ def query_pool(
         "labelled_enhanced": labelled_enhanced,
         "statistics": statistics,
     }
+    own = sorted(options.keys() & POOL_AXIS.keys())
+    if own:
+        raise BadInput(f"a pool on disk has columns of its own: leave out {', '.join(own)}, or write one that has them")
     plan = resolve(strategy, options)
     held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
     with held as ready:
