@@ -37,18 +37,81 @@ def test_one_bad_check_starts_the_count_again():
     assert phase.rule == "fallback"
 
 
+def noisy(epoch, before=0.6, after=0.85):
+    """Accuracy under wrong labels: up and down at the high rate, a jump where it falls (120 epochs: 84), then flat."""
+    return before + 0.03 * (epoch % 3) if epoch <= 84 else min(after, before + 0.05 * (epoch - 84))
+
+
 def test_plateau_where_labels_are_noisy():
-    phase = Phase(recipe("strong", opens=0.2, fallback=0.9))
+    phase = Phase(recipe("strong", fallback=0.95))
+    play(phase, noisy, lambda e: 1.3 if e <= 84 else max(0.6, 1.3 - 0.2 * (e - 84)), 0.98)
+    assert phase.rule == "plateau"
+    assert 93 <= phase.began < 108, "the jump is forgotten, and then three checks"
+    phase = Phase(recipe("strong"))
+    play(phase, noisy, lambda e: 0.6, 0.98)
+    assert (phase.rule, phase.began) == ("fallback", 90), "no room behind the first step"
+
+
+@pytest.mark.parametrize(("schedule", "drops"), [("cosine", (0.7, 0.9)), ("constant", (0.7, 0.9)), ("step", ())])
+def test_plateau_where_no_step_is_to_come(schedule, drops):
+    phase = Phase(recipe("strong", opens=0.2, fallback=0.9, schedule=schedule, drops=drops))
     play(phase, lambda e: min(0.6, e / 100), lambda e: max(0.2, 1 - e / 80))
     assert phase.rule == "plateau"
     assert 60 <= phase.began < 90
 
 
+def test_no_plateau_before_the_rate_falls():
+    phase = Phase(recipe("strong", opens=0.2, fallback=0.75))
+    play(phase, lambda e: 0.6, lambda e: 0.2)
+    assert phase.rule == "fallback"
+    phase = Phase(recipe("strong", opens=0.2, fallback=0.95))
+    play(phase, lambda e: 0.6, lambda e: 0.2)
+    assert (phase.rule, phase.began > 84) == ("plateau", True)
+
+
+def test_a_second_step_starts_the_count_again():
+    phase = Phase(recipe("strong", opens=0.2, fallback=0.95, drops=(0.5, 0.7)))
+    play(phase, lambda e: 0.6 if e <= 84 and e % 2 else 0.7, lambda e: 0.2)
+    assert phase.rule == "plateau"
+    assert phase.began > 84 + 5
+
+
+@pytest.mark.parametrize("near", [0.3, 1.0, 1.05])
+def test_near_one_a_quotient_that_hardly_moves_is_flat(near):
+    """Its log is near 0, and 5 % of that nearer still."""
+    phase = Phase(recipe("strong", fallback=0.95))
+    play(phase, lambda e: 0.8, lambda e: near * (1 + 0.01 * (e % 2)), 0.97)
+    assert phase.rule == "plateau"
+
+
 def test_no_plateau_while_features_still_collapse_or_disagree():
-    for quotient, agreement in ((lambda e: 2.0**-e, 1.0), (lambda e: 0.5, 0.9)):
-        phase = Phase(recipe("strong", opens=0.2, fallback=0.9))
-        play(phase, lambda e: 0.8, quotient, agreement)
+    falling, still = (lambda e: 2.0**-e), (lambda e: 0.5)
+    for accuracy, quotient, agreement in (
+        (lambda e: 0.8, falling, 1.0),
+        (lambda e: 0.8, still, 0.94),
+        (lambda e: 0.8 + 0.01 * (e % 4), still, 1.0),
+        (lambda e: 0.8, lambda e: 0.9**e, 1.0),
+    ):
+        phase = Phase(recipe("strong", opens=0.2, fallback=0.95))
+        play(phase, accuracy, quotient, agreement)
         assert phase.rule == "fallback"
+
+
+def test_few_labels_may_move_by_two_standard_errors():
+    for items, rule in ((0, "fallback"), (20_000, "fallback"), (1_000, "plateau")):
+        phase = Phase(recipe("strong", fallback=0.95))
+        for epoch in range(1, 115):
+            if phase.wants_check(epoch):
+                phase.add(Check(epoch, 0.8 + 0.015 * (len(phase.checks) % 2), 0.5, 0.98, items))
+        assert phase.rule == rule
+
+
+def test_no_plateau_while_agreement_falls():
+    phase = Phase(recipe("strong", fallback=0.95))
+    for epoch in range(1, 115):
+        if phase.wants_check(epoch):
+            phase.add(Check(epoch, 0.8, 0.5, 1.0 - 0.002 * max(epoch - 84, 0)))
+    assert phase.rule == "fallback"
 
 
 def test_fallback_leaves_room_for_the_window():

@@ -3,13 +3,18 @@
 Checks look at the labelled set in evaluation mode, without augmentation. The phase begins, by the first of
 
     accuracy   training accuracy at least `accuracy` (0.99; Papyan et al. 2020 take 0.999), three checks in a row
-    plateau    accuracy within 0.005 of its best over the last ten epochs, log of tr(Sigma_W) / tr(Sigma_B) falling by
-               less than 5 % over them, nearest-mean predictions agreeing on 99 %: three checks in a row; for noisy
-               labels and strong augmentation, where the accuracy rule never fires
+    plateau    nothing moves any more: accuracy and nearest-mean agreement within 0.005 (or two standard errors, where
+               labels are few) of their best over the last ten epochs, the latter at least 0.95, and log of
+               tr(Sigma_W) / tr(Sigma_B) falling by less than 5 % of itself (of 1, where it is nearer to 0): three
+               checks in a row; for noisy labels and strong augmentation, where the accuracy rule never fires
     fallback   the share `fallback` of the training, or the last epoch from which the window can still be filled
 
-and never before the share `opens`. From there the window's checkpoints are spread evenly over what is left, one an
-epoch where the training stops by itself (`stop`). The last checkpoint is the last epoch.
+and never before the share `opens`. A learning rate that goes down in steps starts everything moving again, so a plateau
+is looked for behind the first step, among the checks since the last one. `strong` has its first step at 0.7 and its
+fallback at 0.75, which leaves no room for that: give `fallback=0.9` where the plateau is to decide.
+
+From there the window's checkpoints are spread evenly over what is left, one an epoch where the training stops by itself
+(`stop`). The last checkpoint is the last epoch.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from ncalr.learn.recipes import Recipe
 
 IN_A_ROW = 3
 LOOK_BACK = 10
+NEAR = 0.005  # of a share, which is then taken for the same
+AGREEMENT = 0.95  # of nearest-mean predictions, with less of which features have not collapsed
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Check:
     accuracy: float
     quotient: float  # tr(Sigma_W) / tr(Sigma_B)
     agreement: float  # share of predictions that are the class of the nearest mean
+    items: int = 0  # labels looked at
 
 
 @dataclass
@@ -82,13 +90,24 @@ class Phase:
             self._open("fallback", check.epoch)
 
     def _is_flat(self, check: Check) -> bool:
-        past = [c for c in self.checks if check.epoch - LOOK_BACK <= c.epoch <= check.epoch]
-        if past[0].epoch > check.epoch - LOOK_BACK // 2 or check.agreement < 0.99:
+        stepped = self._stepped(check.epoch)
+        past = [c for c in self.checks if max(check.epoch - LOOK_BACK, stepped + 1) <= c.epoch <= check.epoch]
+        if stepped < 0 or past[0].epoch > check.epoch - LOOK_BACK // 2 or check.agreement < AGREEMENT:
             return False
-        if check.accuracy < max(c.accuracy for c in past) - 0.005:
-            return False
-        first, now = past[0].quotient, check.quotient
-        return not (first > 0 and now > 0) or math.log(now / first) > -0.05 * max(abs(math.log(first)), 1e-9)
+        for of in ("accuracy", "agreement"):
+            now, best = getattr(check, of), max(getattr(c, of) for c in past)
+            chance = 2 * math.sqrt(now * (1 - now) / check.items) if check.items else 0.0
+            if now < best - max(NEAR, chance):
+                return False
+        first, last = past[0].quotient, check.quotient
+        return not (first > 0 and last > 0) or math.log(last / first) > -0.05 * max(abs(math.log(first)), 1.0)
+
+    def _stepped(self, epoch: int) -> int:
+        """The last epoch before the learning rate fell for the last time; -1 where it has not fallen yet and will."""
+        if self.recipe.schedule != "step" or not self.recipe.drops:
+            return 0
+        places = [math.ceil(place * self.recipe.epochs) for place in self.recipe.drops]
+        return max((place for place in places if place < epoch), default=-1)
 
     def _open(self, rule: str, epoch: int) -> None:
         self.rule, self.began = rule, epoch

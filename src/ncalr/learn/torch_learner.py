@@ -242,7 +242,7 @@ class TorchLearner:
         collapse, accuracy, record.separation = read(arrived[:5], arrived[6] if weights is not None else None)
         if not np.isfinite(collapse.nc4):
             raise TrainingFailed(f"features are not finite after epoch {epoch}; try a lower rate")
-        phase.add(Check(epoch, accuracy, collapse.nc1_quotient, 1 - collapse.nc4))
+        phase.add(Check(epoch, accuracy, collapse.nc1_quotient, 1 - collapse.nc4, len(task.positions)))
         facts = {name: value for name, value in asdict(collapse).items() if name not in ("items", "classes")}
         record.history.append({"epoch": epoch, "accuracy": accuracy, **facts})
         if said is not None:
