@@ -5,8 +5,9 @@ Checks look at the labelled set in evaluation mode, without augmentation. The ph
     accuracy   training accuracy at least `accuracy` (0.99; Papyan et al. 2020 take 0.999), three checks in a row
     plateau    nothing moves any more: accuracy and nearest-mean agreement within 0.005 (or two standard errors, where
                labels are few) of their best over the last ten epochs, the latter at least 0.95, and log of
-               tr(Sigma_W) / tr(Sigma_B) falling by less than 5 % of itself (of 1, where it is nearer to 0): three
-               checks in a row; for noisy labels and strong augmentation, where the accuracy rule never fires
+               tr(Sigma_W) / tr(Sigma_B) falling by less than 5 % of itself (of 1, where it is nearer to 0) by the
+               line through the checks: three in a row; for noisy labels and strong augmentation, where the accuracy
+               rule never fires
     fallback   the share `fallback` of the training, or the last epoch from which the window can still be filled
 
 and never before the share `opens`. A learning rate that goes down in steps starts everything moving again, so a plateau
@@ -21,6 +22,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from ncalr.learn.recipes import Recipe
 
@@ -99,8 +102,11 @@ class Phase:
             chance = 2 * math.sqrt(now * (1 - now) / check.items) if check.items else 0.0
             if now < best - max(NEAR, chance):
                 return False
-        first, last = past[0].quotient, check.quotient
-        return not (first > 0 and last > 0) or math.log(last / first) > -0.05 * max(abs(math.log(first)), 1.0)
+        if any(c.quotient <= 0 for c in past):
+            return True
+        logs = np.log([c.quotient for c in past])
+        slope = float(np.polyfit([c.epoch for c in past], logs, 1)[0])
+        return slope * LOOK_BACK > -0.05 * max(abs(float(logs.mean())), 1.0)
 
     def _stepped(self, epoch: int) -> int:
         """The last epoch before the learning rate fell for the last time; -1 where it has not fallen yet and will."""
