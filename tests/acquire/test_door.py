@@ -677,3 +677,31 @@ def test_masked_values_are_not_taken_for_numbers():
 def test_ids_of_two_kinds_are_refused():
     with pytest.raises(BadInput, match="all whole numbers or all texts, got both"):
         query("coreset", 1, features=np.eye(3), ids=[1, "2", 3])
+
+
+def test_what_to_do_is_said_where_it_is_known():
+    features, labels = np.zeros((N, 8), np.float32), np.zeros(N, int)
+    with refused("got int8; write features.astype"):
+        query("coreset", 2, features=features.astype(np.int8))
+    with refused("got >f4; write features.astype"):
+        query("coreset", 2, features=features.astype(">f4"))
+    with refused("got torch.int64; write features.float"):
+        query("coreset", 2, features=torch.zeros((N, 8), dtype=torch.int64))
+    with refused("return_inverse=True"):
+        query("cmap", 2, features=features, labelled_features=features, labels=np.array(["cat"] * N))
+    log = np.zeros((N, 5), int)
+    given = {"features": features, "labelled_features": features, "labels": labels}
+    with refused("checkpoint_predictions has 5 pool items", r"expected \(t, n\), got \(12, 5\), so transpose it"):
+        query("ncal", 2, checkpoint_predictions=log, **given)
+
+
+def test_picks_that_nothing_tells_apart_say_so():
+    alike = np.tile([[0.75, 0.25]], (20, 1))
+    said = query("margin", 5, probs=alike).notes
+    assert len(said) == 1
+    assert said[0].startswith("all 5 picks have the same score")
+    assert said[0].endswith("drawn by lot")
+    assert query("margin", 20, probs=alike).notes == ()
+    assert query("margin", 1, probs=alike).notes == ()
+    alike[3] = 0.5
+    assert query("margin", 5, probs=alike).notes == ()

@@ -78,9 +78,10 @@ def test_no_accuracy_is_drawn_below_nothing(monkeypatch):
 
     kept = []
     monkeypatch.setattr(plots, "_svg", lambda figure: kept.append(figure) or "")
-    rows = {"mean": [0.2, 0.4], "low": [-0.3, -0.1], "high": [0.7, 1.4]}
-    learning_curves({"strategies": ["random"], "budgets": [20, 40], "accuracy": {"random": rows}})
-    assert kept[0].axes[0].get_ylim() == (0, 100)
+    for mean, limits in (([0.02, 0.99], (0, 100)), ([0.2, 0.4], (17, 43))):
+        rows = {"mean": mean, "low": [-0.3, -0.1], "high": [0.7, 1.4]}
+        learning_curves({"strategies": ["random"], "budgets": [20, 40], "accuracy": {"random": rows}})
+        assert kept[-1].axes[0].get_ylim() == pytest.approx(limits), "the axis follows the means, not wide bands"
 
 
 def test_long_names_of_strategies_are_told_apart(monkeypatch, capsys):

@@ -351,9 +351,14 @@ def _check_numbers(name: str, array: Any) -> None:
     kind = str(array.dtype).removeprefix("torch.")
     native = is_torch(array) or array.dtype.isnative
     if name in WHOLE_NUMBERS and not (kind.startswith(("int", "uint")) and native):
-        raise BadInput(f"{name} must be whole numbers, got {array.dtype}")
+        remedy = "; np.unique(labels, return_inverse=True)[1] numbers them" if kind.startswith(("<U", "object")) else ""
+        raise BadInput(f"{name} must be whole numbers, got {array.dtype}{remedy}")
     if name not in WHOLE_NUMBERS and not (kind in FLOATS and native):
-        raise BadInput(f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}")
+        made = f"{name}.float()" if is_torch(array) else f"{name}.astype(np.float32)"
+        remedy = "" if kind.startswith(("<U", "object")) else f"; write {made}"
+        raise BadInput(
+            f"{name} must be floating-point numbers (float16, float32 or float64), got {array.dtype}{remedy}"
+        )
 
 
 def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
@@ -363,7 +368,9 @@ def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, 
     for letter, size in zip(letters, shape, strict=True):
         known, by = sizes.setdefault(letter, (size, name))
         if size != known:
-            raise BadInput(f"{name} has {size} {LETTERS[letter]}, {by} has {known}; they must agree")
+            turned = letter == "n" and len(shape) == 2 and shape[::-1][letters.index(letter)] == known
+            hint = f": expected ({', '.join(letters)}), got {shape}, so transpose it" if turned else "; they must agree"
+            raise BadInput(f"{name} has {size} {LETTERS[letter]}, {by} has {known}{hint}")
         if size == 0 and letter not in "nm":
             raise BadInput(f"{name} has shape {shape}: no {LETTERS[letter]}")
 

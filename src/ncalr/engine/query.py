@@ -32,6 +32,7 @@ from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, score, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.select.spaces import Points, Space, chunks
+from ncalr.acquire.select.top_k import lots
 from ncalr.acquire.spec import Spec
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
@@ -155,7 +156,8 @@ class _Query:
         tally, order, scores = self._ranked(work)
         positions = tally.position[order]
         parts = {name: tally.parts[order, at] for at, name in enumerate(tally.names)}
-        return Picks(self._ids(positions), scores[order], parts, str(self.plan.spec))
+        notes = lots(scores[order], self.n - self.left_out)
+        return Picks(self._ids(positions), scores[order], parts, str(self.plan.spec), notes)
 
     def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
         """The tally of the pool, its best candidates in order, and the scores of all its candidates."""

@@ -194,7 +194,9 @@ def advice(found: dict[str, Any]) -> dict[str, str]:
     """What to do next, in a sentence: what waits for a decision first, then the word of the reliability card."""
     status, second = found["progress"]["status"], found["review"]
     if status["disputed"] + status["unclear"]:
-        return {"do": "decide", "why": f"{status['disputed'] + status['unclear']} items wait for a decision."}
+        waiting = status["disputed"] + status["unclear"]
+        who = "1 item waits" if waiting == 1 else f"{waiting} items wait"
+        return {"do": "decide", "why": f"{who} for a decision."}
     if second["doubtful"]["total"] >= 10 and second["doubtful"]["low"] > second["control"]["high"]:
         return {"do": "check labels", "why": "Second looks find wrong labels where the audit doubts: go on checking."}
     if found["progress"]["closed"] == found["progress"]["items"]:

@@ -17,7 +17,16 @@ from ncalr.types import Scored, Selection
 @selector("top_k", best_only=True)
 def top_k(scored: Scored, evidence: Evidence, k: int, lottery: Lottery) -> Selection:
     """The k highest scores, ties broken at random."""
-    return Selection(best(wanted_scores(scored, "top_k"), k, evidence, lottery))
+    scores = wanted_scores(scored, "top_k")
+    chosen = best(scores, k, evidence, lottery)
+    return Selection(chosen, notes=lots(evidence.backend.numpy(scores[chosen]), evidence.n))
+
+
+def lots(scores: Any, n: int) -> tuple[str, ...]:
+    """A note where the scores of the picks say nothing: all alike, and not all items were picked."""
+    if 1 < len(scores) < n and (scores == scores[0]).all():
+        return (f"all {len(scores)} picks have the same score, {scores[0]:.6g}: they were drawn by lot",)
+    return ()
 
 
 def best(scores: Any, k: int, evidence: Evidence, lottery: Lottery) -> npt.NDArray[np.int64]:

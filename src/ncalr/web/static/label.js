@@ -252,6 +252,6 @@ export function freshness(model) {
   const busy = off ? "; training is switched off" : model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
   if (off && !model.epoch) return ["Training is switched off", false];
   if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
-  const since = model.answers_since ? `, ${model.answers_since} answers since` : "";
+  const since = model.answers_since ? `, ${model.answers_since} ${model.answers_since === 1 ? "answer" : "answers"} since` : "";
   return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}`, false];
 }
