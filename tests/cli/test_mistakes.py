@@ -139,6 +139,8 @@ WRONG = {
     "loss": ["--recipe", "digits(loss=elrr, epochs=2, checkpoints=2)"],
     "engine": ["--engine", "procs"],
     "address": ["--address", "auto"],
+    "second opinions of one": ["--answers", "votes(n=3)"],
+    "second opinions of a file": ["--answers", "doubts", "--noise", "given(file='people.npz', labels=ann)"],
     "selector": ["--strategy", "margin(select=quota(cap=abc))"],
 }
 

@@ -90,6 +90,24 @@ def test_killed_and_started_again_it_ends_the_same(runs, tmp_path, digits, root,
     assert journals(tmp_path) == journals(runs / name)
 
 
+def test_drawn_noise_is_that_of_several_people(digits, tmp_path):
+    """A second answer is somebody else's; the first is what one answer an item would be."""
+    for name, answers in (("single", "single"), ("votes", "votes(n=3)"), ("doubts", "doubts")):
+        carry_out(tmp_path / name, digits, None, answers=answers, noise="symmetric(rate=0.4)", seeds=1)
+    said = {}
+    for name in ("single", "votes", "doubts"):
+        for run in read_runs(tmp_path / name):
+            lines = [call for line in run.lines for call in (line, *line.get("again", [])) if call.get("ids")]
+            for call in lines:
+                names = [call["by"]] * len(call["ids"]) if isinstance(call["by"], str) else call["by"]
+                for item, who, label in zip(call["ids"], names, call["labels"], strict=True):
+                    who = "person 1" if name == "single" else who
+                    assert said.setdefault((item, who), label) == label, "the same for every strategy and policy"
+    assert {who for _, who in said} == {"person 1", "person 2", "person 3"}
+    pairs = [(said[item, "person 1"], label) for (item, who), label in said.items() if who != "person 1"]
+    assert np.mean([one != other for one, other in pairs]) > 0.3
+
+
 def test_wrong_labels_are_counted_against_the_truth(runs, digits):
     truth = truth_of(digits.pool, digits.labels)
     for name in ("single", "votes", "doubts"):

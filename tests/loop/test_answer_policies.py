@@ -390,6 +390,10 @@ def test_the_whole_call_takes_a_policy(tmp_path):
     state = whole_run(load("digits"), "margin", answers="votes(n=2)", **given)
     assert state.answers == 60
     assert len(state.labels) == 30
+    assert {who for said in state.votes.values() for who in dict(said)} == {"person 1", "person 2"}
+    with pytest.raises(BadInput, match=r"one answer an item.*annotators"):
+        whole_run(load("digits"), "margin", answers="votes(n=2)", **{**given, "noise": "", "folder": tmp_path / "no"})
+    assert not (tmp_path / "no").exists()
 
 
 def test_answers_may_have_no_name(tmp_path):

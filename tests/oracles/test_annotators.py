@@ -168,3 +168,54 @@ def test_noise_by_the_items_takes_them_from_the_pool():
     truth = Truth(np.arange(300), np.arange(300) % 3, 3)
     found = oracle_of("instance(rate=0.3)", truth, 1, pool=ArrayPool(items)).labels
     assert 0.15 < (found != truth.labels).mean() < 0.45
+
+
+DRAWN = [
+    "symmetric(rate=0.4)",
+    "pairs(rate=0.4)",
+    "instance(rate=0.4)",
+    "confusion(matrix=[[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])",
+    "confusion(file='m.npy')",
+]
+
+
+@pytest.mark.parametrize("text", DRAWN)
+def test_drawn_noise_of_several_people(tmp_path, text):
+    """The first says what a single one says, the others something else, each as often wrong and by himself."""
+    np.save(tmp_path / "m.npy", np.full((3, 3), 0.2) + 0.4 * np.eye(3))
+    ids = np.arange(3000)
+    truth, pool = Truth(ids, ids % 3, 3), ArrayPool(np.random.default_rng(0).normal(size=(3000, 4)))
+    for seed in (7, [7, 1]):
+        single = oracle_of(text, truth, seed, tmp_path, pool).labels
+        several, again = (oracle_of(text, truth, seed, tmp_path, pool, people=3) for _ in range(2))
+        said = [several.answer(ids) for _ in range(4)]
+        assert [one.by[0] for one in said[:3]] == ["person 1", "person 2", "person 3"]
+        assert np.array_equal(said[0].labels, single)
+        assert said[3].refused.all()
+        assert all(np.array_equal(one.labels, again.answer(ids).labels) for one in said)
+        wrong = np.array([one.labels != truth.labels for one in said[:3]])
+        assert wrong.mean(axis=1) == pytest.approx(0.4, abs=0.06)
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            both = (wrong[one] & wrong[other]).mean()
+            assert both == pytest.approx(wrong[one].mean() * wrong[other].mean(), abs=0.03)
+    other = oracle_of(text, truth, 8, tmp_path, pool, people=3)
+    assert not any(np.array_equal(other.answer(ids).labels, one.labels) for one in said[:3])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the truth .no noise. has one answer an item, and the policy asks up to 3 times"),
+        ("given(file='people.npz', labels=cid)", r"given\(file=.* has one answer an item"),
+        ("annotators(file='people.npz', labels=ann)", r"Take annotators\(file='labels.npz', labels=\[ann, bob\]\)"),
+    ],
+)
+def test_one_answer_is_no_second_opinion(file, text, words):
+    assert oracle_of(text, TRUTH, root=file)
+    with pytest.raises(BadInput, match=words):
+        oracle_of(text, TRUTH, root=file, people=3)
+
+
+def test_people_of_a_file_are_as_many_as_they_are(file):
+    oracle = oracle_of("annotators(file='people.npz', labels=[bob, cid])", TRUTH, root=file, people=3)
+    assert list(oracle.oracles) == ["bob", "cid"]

@@ -16,6 +16,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import Run, conduct, pairs, read_experiment, read_runs
+from ncalr.loop.answers import policy
 from ncalr.loop.journal import claim
 from ncalr.loop.run import UNSAID, Setting
 from ncalr.oracles import Truth, oracle_of
@@ -108,7 +109,7 @@ def settings_of(experiment: Experiment, dataset: Dataset, root: Path | str | Non
 
     def setting(seed: int) -> Setting:
         truth = Truth(dataset.pool.ids, dataset.labels, len(dataset.classes))
-        oracle = oracle_of(experiment.noise, truth, seed, root, dataset.pool)
+        oracle = oracle_of(experiment.noise, truth, seed, root, dataset.pool, policy(experiment.answers).cap)
         source = dataset.labels if experiment.stratified else len(dataset.pool)
         first = initial(source, experiment.start, seed, stratified=experiment.stratified, ids=dataset.pool.ids)
         return Setting(dataset.pool, oracle, dataset.test, dataset.test_labels, dataset.pool.ids[first].tolist())

@@ -36,15 +36,17 @@ def run(
 
     `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many answers there are at each
     training, and `answers` how often to ask about an item (`ncalr.loop.answers`). Without an oracle the dataset's own
-    labels answer, with `noise` where that is given (`ncalr.oracles.named`). `control` is the share of each batch that
-    is drawn at random. The state that comes back has the labels, the answers they are made of and, a round each,
-    accuracy, picks and why (`state.rounds`); the same lines are in the folder's journal.
+    labels answer, with `noise` where that is given (`ncalr.oracles.named`); drawn noise is that of as many people as
+    an item may be asked about. `control` is the share of each batch that is drawn at random. The state that comes back
+    has the labels, the answers they are made of and, a round each, accuracy, picks and why (`state.rounds`); the same
+    lines are in the folder's journal.
     """
     found = load(dataset) if isinstance(dataset, str) else dataset
     classes = len(found.classes)
     plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops(), answers=answers)
     if oracle is None:
-        oracle = oracle_of(noise, Truth(found.pool.ids, found.labels, classes), seed, pool=found.pool)
+        truth = Truth(found.pool.ids, found.labels, classes)
+        oracle = oracle_of(noise, truth, seed, pool=found.pool, people=plan.policy.cap)
     if learner is None:
         from ncalr.learn import TorchLearner
 

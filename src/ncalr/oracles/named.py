@@ -6,13 +6,16 @@
     annotators(file='cifar10n_labels.npz', labels=[random_label1, random_label2, random_label3])
                                                                              the n-th question gets the n-th label
 
+Where an item may be asked about several times, drawn noise is that of several people, each with mistakes of his own.
+
 A file is an .npz whose arrays have a row for each item of the pool, in its order; it is looked for below the root of
 the datasets (`--root`, NCALR_DATA) unless its path is absolute, so that an experiment can be told without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +26,63 @@ from ncalr.data.dataset import data_root
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, unknown
 from ncalr.oracles.annotators import Annotators
-from ncalr.oracles.noise import Noisy, standardised
+from ncalr.oracles.noise import Noisy, noises, standardised
 from ncalr.oracles.oracle import Labels, Oracle, Truth, as_labels
+
+_PERSON = 0x9E0B1E
 
 
 def oracle_of(
-    text: str, truth: Truth, seed: int | Sequence[int] = 0, root: Path | str | None = None, pool: Pool | None = None
+    text: str,
+    truth: Truth,
+    seed: int | Sequence[int] = 0,
+    root: Path | str | None = None,
+    pool: Pool | None = None,
+    people: int = 1,
 ) -> Oracle:
-    """The oracle that a text stands for; the truth itself where it is empty. `instance` needs the pool's items."""
-    if not text:
-        return truth
-    spec = parse(text)
-    if spec.name == "annotators":
+    """The oracle that a text stands for; the truth itself where it is empty. `instance` needs the pool's items.
+
+    With several `people` drawn noise is drawn for each of them, by a seed of his own. The first has the seed that is
+    given: he says what a single one would say. What has only one answer about an item is then refused.
+    """
+    spec = parse(text) if text else None
+    if spec is not None and spec.name == "annotators":
         named = _columns(spec, truth, root)
+        _check_several(text, len(named), people)
         return Annotators.of_labels(truth.ids, named, truth.classes)
+    known = noises().get(spec.name) if spec is not None else None
+    if spec is None or (known is not None and not known.random):
+        _check_several(text, 1, people)
+    if spec is None:
+        return truth
+    noisy = _noisy(spec, truth, root, pool)
+    if people == 1:
+        return noisy(seed)
+    parts = list(seed) if isinstance(seed, Sequence) else [seed]
+    others = {f"person {number}": noisy([*parts, _PERSON, number]) for number in range(2, people + 1)}
+    return Annotators({"person 1": noisy(seed), **others})
+
+
+def _noisy(spec: Spec, truth: Truth, root: Path | str | None, pool: Pool | None) -> Callable[[Any], Noisy]:
+    """The noise that a spec stands for, by a seed; files and items are read once."""
     if spec.name == "given" and spec.options:
         (labels,) = _columns(spec, truth, root, most=1).values()
-        return Noisy(truth, "given", seed, given=labels)
+        return partial(Noisy, truth, "given", given=labels)
     if spec.name == "confusion" and "file" in spec.options:
-        return Noisy(truth, "confusion", seed, matrix=_matrix(spec, root))
+        return partial(Noisy, truth, "confusion", matrix=_matrix(spec, root))
     if spec.name == "instance" and pool is not None:
-        return Noisy(truth, spec, seed, standardised(pool.read(slice(None))))
-    return Noisy(truth, spec, seed)
+        return partial(Noisy, truth, spec, features=standardised(pool.read(slice(None))))
+    return partial(Noisy, truth, spec)
+
+
+def _check_several(text: str, answers: int, people: int) -> None:
+    """Answers beyond the first must come from somebody."""
+    if answers == 1 < people:
+        raise BadInput(
+            f"{text or 'the truth (no noise)'} has one answer an item, and the policy asks up to {people} times: a "
+            "second opinion would be the first again. Take annotators(file='labels.npz', labels=[ann, bob]), or noise "
+            "that is drawn such as symmetric(rate=0.2), or answers=single"
+        )
 
 
 def _matrix(spec: Spec, root: Path | str | None) -> Any:

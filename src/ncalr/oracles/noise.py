@@ -197,6 +197,8 @@ class Noisy:
         self._tally = Tally()
         self._directory = Directory(truth.ids)
         self.labels = self._draw(0)
+        if not fresh:
+            self._extra = {}  # a pool's features are large, and nothing is drawn again
 
     def answer(self, ids: Any) -> Answers:
         """The noisy labels of these ids."""
