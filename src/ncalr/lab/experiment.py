@@ -70,12 +70,18 @@ class Experiment:
     @classmethod
     def from_toml(cls, path: Path | str) -> Experiment:
         """From a TOML file."""
-        from importlib import import_module
+        return cls.from_dict(read_toml(path))
 
-        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-        try:
-            return cls.from_dict(reader.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise BadInput(f"cannot read the experiment file {path}: {error.strerror}") from None
-        except (reader.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} is not TOML: {error}") from None
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """What stands in a TOML file."""
+    from importlib import import_module
+
+    reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        found: dict[str, Any] = reader.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read the experiment file {path}: {error.strerror}") from None
+    except (reader.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is not TOML: {error}") from None
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from ncalr.lab.experiment import Experiment
@@ -12,11 +14,20 @@ from ncalr.lab.runner import Run
 class Board:
     """Shows what the runner tells it: a table on a terminal, else one line a training for a log (stderr)."""
 
-    def __init__(self, experiment: Experiment, wanted: bool | None = None, lines: bool | None = None) -> None:
-        """`wanted`: the table; where there is a terminal, if not said. `lines`: where there is no table to be shown."""
-        self.experiment = experiment
+    def __init__(
+        self,
+        experiment: Experiment,
+        wanted: bool | None = None,
+        lines: bool | None = None,
+        parts: Sequence[str] = ("",),
+    ) -> None:
+        """`wanted`: the table; where there is a terminal, if not said. `lines`: where there is no table to be shown.
+
+        `parts` are the names of experiments that are conducted together.
+        """
+        self.experiment, self.parts = experiment, parts
         self.lines = wanted is None and not sys.stdout.isatty() if lines is None else lines
-        self.found: dict[tuple[str, int], dict[int, float]] = {}
+        self.found: dict[tuple[int, str, int], dict[int, float]] = {}
         self.live: Any = None
         if wanted or (wanted is None and sys.stdout.isatty()):
             from rich.live import Live
@@ -34,19 +45,24 @@ class Board:
 
     def show(self, run: Run) -> None:
         """A run went on, or is told of for the first time."""
-        before, now = self.found.get((run.strategy, run.seed)), run.accuracies
-        self.found[(run.strategy, run.seed)] = dict(now)
+        key = (run.part, run.strategy, run.seed)
+        before, now = self.found.get(key), run.accuracies
+        self.found[key] = dict(now)
         if self.live is not None:
             self.live.update(self.table())
         if not self.lines or not now or before == dict(now):
             return
-        where = f"{run.strategy}, seed {run.seed}: {now[-1][0]:,} labels, {100 * now[-1][1]:.1f} %"
+        where = f"{self.name(run.part, run.strategy)}, seed {run.seed}: {now[-1][0]:,} labels, {100 * now[-1][1]:.1f} %"
         done, whole = len(now), len(self.experiment.budgets)
         self.say(f"{where} ({'went on after' if before is None else 'training'} {done} of {whole})")
 
     def say(self, words: str) -> None:
         """A line for whoever waits, whatever else is shown."""
         print(words, file=sys.stderr, flush=True)
+
+    def name(self, part: int, strategy: str) -> str:
+        """A strategy, and where there are several experiments of which."""
+        return f"{self.parts[part]}, {strategy}" if self.parts[part] else strategy
 
     def table(self) -> Any:
         """The table as it stands."""
@@ -62,12 +78,12 @@ class Board:
         for budget in dict.fromkeys(shown):
             table.add_column(f"{budget:,}", justify="right")
         table.add_column("trainings", justify="right")
-        for strategy in self.experiment.strategies:
-            runs = [rows for (name, _), rows in self.found.items() if name == strategy]
+        for part, strategy in product(range(len(self.parts)), self.experiment.strategies):
+            runs = [rows for (of, name, _), rows in self.found.items() if (of, name) == (part, strategy)]
             cells = []
             for budget in dict.fromkeys(shown):
                 values = [rows[budget] for rows in runs if budget in rows]
                 cells.append(f"{100 * sum(values) / len(values):.1f}" if values else "·")
             done = sum(len(rows) for rows in runs)
-            table.add_row(strategy, *cells, f"{done}/{len(budgets) * self.experiment.seeds}")
+            table.add_row(self.name(part, strategy), *cells, f"{done}/{len(budgets) * self.experiment.seeds}")
         return table

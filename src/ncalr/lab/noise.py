@@ -10,7 +10,9 @@ import numpy as np
 
 from ncalr.data.pool import Pool
 from ncalr.lab.runner import Run, spent
+from ncalr.lab.statistics import estimate
 from ncalr.loop.state import State
+from ncalr.oracles import Oracle
 
 
 class Learnt(NamedTuple):
@@ -42,12 +44,34 @@ def learnt(run: Run, truth: Mapping[Any, int]) -> list[Learnt]:
     return found
 
 
-def answers_table(runs: list[Run], truth: Mapping[Any, int]) -> str:
-    """Labels by strategy and budget, as HTML; nothing where there is one right answer an item."""
+def by_budget(runs: list[Run], truth: Mapping[Any, int]) -> dict[str, dict[int, list[Learnt]]]:
+    """What the trainings of each strategy learnt from by what was spent, one of a seed."""
     rows: dict[str, dict[int, list[Learnt]]] = {}
     for run in runs:
         for row in learnt(run, truth):
             rows.setdefault(run.strategy, {}).setdefault(row.answers, []).append(row)
+    return rows
+
+
+def wrong_at_last(runs: list[Run], truth: Mapping[Any, int]) -> dict[str, dict[str, float | None]]:
+    """The share of each strategy's labels that are wrong at the last budget, with a t interval over the seeds."""
+    rows = by_budget(runs, truth)
+    last = max(budget for found in rows.values() for budget in found)
+    shares = {name: [row.wrong for row in found.get(last, [])] for name, found in rows.items()}
+    found = {name: estimate(np.array(values, np.float64)) for name, values in shares.items() if values and truth}
+    return {name: {side: _plain(getattr(one, side)) for side in ("mean", "low", "high")} for name, one in found.items()}
+
+
+def wrong_answers(oracle: Oracle, truth: Mapping[Any, int], times: int = 1) -> float:
+    """The share of an oracle's answers that are wrong where it is asked about the whole pool, each item so often."""
+    ids, labels = np.array(list(truth)), np.array(list(truth.values()))
+    said = [oracle.answer(ids) for _ in range(times)]
+    return float(np.concatenate([(one.labels != labels)[one.known] for one in said]).mean())
+
+
+def answers_table(runs: list[Run], truth: Mapping[Any, int]) -> str:
+    """Labels by strategy and budget, as HTML; nothing where there is one right answer an item."""
+    rows = by_budget(runs, truth)
     everything = [row for budgets in rows.values() for found in budgets.values() for row in found]
     if not any(row.wrong or row.items != row.answers for row in everything):
         return ""
@@ -71,3 +95,7 @@ def _cell(found: list[Learnt]) -> str:
     items = f"{np.mean([row.items for row in found]):,.0f}"
     known = [row.wrong for row in found if row.wrong is not None]
     return f"{100 * np.mean(known):.1f} % of {items}" if known else f"{items} items"
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,52 @@ def learning_curves(summary: Mapping[str, Any]) -> str:
     The axis follows the means: a band of two seeds can be wider than everything else.
     """
     figure, axes = _figure(7.2, 4.2)
-    axes.set_ymargin(0.15)
-    shown = colours(summary["strategies"])
-    for name, colour in shown.items():
-        rows = summary["accuracy"][name]
-        means = np.array([_number(v) for v in rows["mean"]])
-        axes.plot(summary["budgets"], 100 * means, color=colour, label=name, linewidth=1.8, marker="o", markersize=3)
-    limits = np.clip(axes.get_ylim(), 0, 100)
-    for name, colour in shown.items():
-        rows = summary["accuracy"][name]
-        low, high = ([_number(v) for v in rows[side]] for side in ("low", "high"))
-        axes.fill_between(
-            summary["budgets"], 100 * np.array(low), 100 * np.array(high), color=colour, alpha=0.12, linewidth=0
-        )
-    axes.set_ylim(*limits)
+    _curves([axes], [summary])
     axes.set_xlabel(summary.get("unit", "labels"))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def curves_by_noise(summaries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Learning curves, a panel a noise, all on one scale."""
+    columns = 2 if len(summaries) in (1, 2, 4) else 3
+    figure, grid = _figure(7.2, 0.7 + 2.3 * -(-len(summaries) // columns), (-(-len(summaries) // columns), columns))
+    for axes in grid.flat[len(summaries) :]:
+        axes.set_visible(False)
+    _curves(list(grid.flat), list(summaries.values()))
+    for axes, (noise, summary) in zip(grid.flat, summaries.items(), strict=False):
+        axes.set_title(_short(noise, 90 // columns), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel(summary.get("unit", "labels"), fontsize=9)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("test accuracy, %", fontsize=9)
+    lines, names = grid.flat[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def wrong_by_noise(noises: list[str], strategies: list[str], shares: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
+    """Share of wrong labels of each strategy by noise, with its interval; the share in the whole pool as a line."""
+    if not any(shares.values()):
+        return ""
+    figure, axes = _figure(7.2, 3.6)
+    shown = colours(strategies)
+    for place, (name, colour) in enumerate(shown.items()):
+        rows = [shares[noise].get(name, {}) for noise in noises]
+        mean, low, high = (100 * np.array([_number(row.get(side)) for row in rows]) for side in ("mean", "low", "high"))
+        at = np.arange(len(noises)) + (place - (len(shown) - 1) / 2) * 0.6 / max(len(shown), 2)
+        spread = [mean - np.maximum(low, 0), np.minimum(high, 100) - mean]
+        axes.errorbar(at, mean, spread, color=colour, label=name, fmt="o", markersize=4, linewidth=1.2)
+    for place, noise in enumerate(noises):
+        if pool.get(noise) is not None:
+            said = "answers about the whole pool" if place == 0 else None
+            axes.hlines(100 * pool[noise], place - 0.4, place + 0.4, color="#1d2329", linewidth=1, label=said)
+    axes.set_xticks(range(len(noises)), [_short(noise, 66 // len(noises)) for noise in noises], fontsize=8)
+    axes.set_xlim(-0.5, len(noises) - 0.5)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("wrong labels, %")
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return _svg(figure)
 
 
@@ -162,6 +191,35 @@ def overlap(matrix: Any, names: list[str]) -> str:
     if len(names) < 2:
         return ""
     return penalties({"strategies": names, "matrix": np.asarray(matrix).tolist()})
+
+
+def _curves(panels: list[Any], summaries: list[Mapping[str, Any]]) -> None:
+    """Means with bands in each panel; all of them on the scale of the means."""
+    shown = colours(list(dict.fromkeys(name for summary in summaries for name in summary["strategies"])))
+    drawn = [
+        (axes, summary, name)
+        for axes, summary in zip(panels, summaries, strict=False)
+        for name in summary["strategies"]
+    ]
+    for axes, summary, name in drawn:
+        means = 100 * np.array([_number(v) for v in summary["accuracy"][name]["mean"]])
+        axes.set_ymargin(0.15)
+        axes.plot(summary["budgets"], means, color=shown[name], label=name, linewidth=1.8, marker="o", markersize=3)
+    limits = np.array([axes.get_ylim() for axes, _, _ in drawn])
+    for axes, summary, name in drawn:
+        low, high = (100 * np.array([_number(v) for v in summary["accuracy"][name][side]]) for side in ("low", "high"))
+        axes.fill_between(summary["budgets"], low, high, color=shown[name], alpha=0.12, linewidth=0)
+        axes.set_ylim(*np.clip([limits[:, 0].min(), limits[:, 1].max()], 0, 100))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def _short(noise: str, width: int) -> str:
+    """A noise in three lines at most: its name, and as much of its options as there is room for."""
+    name, bracket, options = noise.partition("(")
+    lines = wrap(bracket + options, width)
+    if len(name + bracket + options) <= width or not lines:
+        return noise
+    return "\n".join([name, *lines[:2]]) + ("..." if len(lines) > 2 else "")
 
 
 def _number(value: Any) -> float:

@@ -83,7 +83,7 @@ def write_report(
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
-    (out / "report.md").write_text(_markdown(found))
+    (out / "report.md").write_text(markdown_table(*result_rows(found)))
     page = out / "report.html"
     page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known))
     return page
@@ -140,8 +140,8 @@ def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
     return Curves(np.array(budgets), table), notes
 
 
-def command(experiment: Experiment, out: Path) -> str:
-    """The line that runs an experiment."""
+def command(experiment: Experiment, out: Path, noises: Sequence[str] = ()) -> str:
+    """The line that runs an experiment, or one under several noises."""
     first, *others = experiment.strategies
     plain = {**experiment.as_dict(), "against": ",".join(others), "strategy": first}
     default = {**Experiment().as_dict(), "against": "random", "strategy": "ncal", "answers": "single", "keep": ""}
@@ -150,6 +150,7 @@ def command(experiment: Experiment, out: Path) -> str:
     given = [
         f"--{name} {shlex.quote(str(plain[name]))}" for name in flags if plain.get(name, default[name]) != default[name]
     ]
+    given += [f"--noise {shlex.quote(noise or 'none')}" for noise in noises]
     return " ".join(["ncalr run", shlex.quote(experiment.dataset), *given, f"--out {shlex.quote(str(out))}"])
 
 
@@ -170,8 +171,8 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 name,
-                _interval(last["mean"], last["low"], last["high"]),
-                _interval(area["mean"], area["low"], area["high"]),
+                interval(last["mean"], last["low"], last["high"]),
+                interval(area["mean"], area["low"], area["high"]),
                 "" if against is None else _signed(against["aubc"]),
                 "" if against is None else _p(against["aubc"]["p_holm"]),
             ]
@@ -194,21 +195,21 @@ def _page(
     environment = next((folders[0] / "runs").glob("*/environment.json"), None)
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
-    words = _few([*notes, *_power(found), *found.get("notes", [])])
+    words = few([*notes, *_power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
-        f"<p class=soft>{escape(_words(experiment))}</p>",
+        f"<p class=soft>{escape(words_of(experiment))}</p>",
         "<h2>Result</h2>",
         f"<div class=scroll>{table}</div>",
         f"<p class=soft>{ABOUT}</p>",
         *(f"<p>{escape(word)}</p>" for word in words),
-        _section("Learning curves", plots.learning_curves(found), "Bands are 95 % t intervals over the seeds."),
-        _section(
+        section("Learning curves", plots.learning_curves(found), "Bands are 95 % t intervals over the seeds."),
+        section(
             "Difference to random",
             plots.differences(found),
             "Paired by seed, with 95 % t intervals that are not corrected; above zero is better than random.",
         ),
-        _section(
+        section(
             "Who beats whom",
             plots.penalties(found["penalties"]) if found.get("penalties") else "",
             "Share of the budgets at which the row is better than the column by a paired t-test at 5 %, not corrected.",
@@ -217,20 +218,20 @@ def _page(
         card_section(runs, len(names) or _class_count(runs)),
         answers_table(runs, truth),
         _control(runs),
-        _section(
+        section(
             "Picks in common",
             _overlap(runs),
             "Share of the items picked after the initial pool that two strategies have in common, same seed.",
         ),
-        _section(
+        section(
             "Which classes were picked", _classes_picked(runs, names), "Labels asked for after the initial pool, a run."
         ),
-        _section(
+        section(
             "Collapse",
             plots.collapse(_collapse_rows(runs)),
             "On the labelled set, at the end of each training; lower is nearer.",
         ),
-        _section(
+        section(
             "Distances between class means",
             plots.separation(_distances(runs)),
             "Of the last training of every run, over the mean length of the class means; farther right is better.",
@@ -243,15 +244,20 @@ def _page(
     ]
     if environment is not None:
         parts.append(f"<pre>{escape(environment.read_text())}</pre>")
+    return whole_page(experiment.dataset, parts)
+
+
+def whole_page(title: str, parts: Sequence[str]) -> str:
+    """One HTML file with nothing to fetch."""
     body = "\n".join(parts)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
-        f"<title>ncalr: {escape(experiment.dataset)}</title><style>{STYLE}</style><body>{body}</body></html>\n"
+        f"<title>ncalr: {escape(title)}</title><style>{STYLE}</style><body>{body}</body></html>\n"
     )
 
 
-def _few(words: list[str], most: int = 5) -> list[str]:
+def few(words: list[str], most: int = 5) -> list[str]:
     """The first words; an experiment that has just begun has a great many, all of one kind."""
     rest = len(words) - most
     return words if rest <= 1 else [*words[:most], f"And {rest} more of this kind, in summary.json."]
@@ -328,7 +334,7 @@ def _control(runs: list[Run]) -> str:
         for budget in budgets:
             hits, count = rows.get(budget, (0, 0))
             between = binomtest(hits, count).proportion_ci(method="wilson") if count else None
-            cells.append("" if between is None else _interval(hits / count, between.low, between.high))
+            cells.append("" if between is None else interval(hits / count, between.low, between.high))
         body.append([name, *cells])
     table = _html_table(["strategy", *(f"{budget:,}" for budget in budgets)], body)
     return (
@@ -356,8 +362,9 @@ def _overlap(runs: list[Run]) -> str:
     return plots.overlap(matrix, names)
 
 
-def _words(experiment: Experiment) -> str:
-    noise = f"noise {experiment.noise}" if experiment.noise else "clean labels"
+def words_of(experiment: Experiment, noise: str = "") -> str:
+    """An experiment in a sentence or two."""
+    noise = noise or (f"noise {experiment.noise}" if experiment.noise else "clean labels")
     asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
     return (
         f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
@@ -365,7 +372,8 @@ def _words(experiment: Experiment) -> str:
     )
 
 
-def _section(title: str, picture: str, words: str) -> str:
+def section(title: str, picture: str, words: str) -> str:
+    """A picture with its heading; nothing where there is none."""
     return f"<h2>{title}</h2><figure>{picture}<figcaption class=soft>{words}</figcaption></figure>" if picture else ""
 
 
@@ -418,8 +426,8 @@ def _html_table(head: list[str], rows: list[list[str]]) -> str:
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _markdown(found: dict[str, Any]) -> str:
-    head, rows = result_rows(found)
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    """A table as Markdown."""
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
@@ -433,7 +441,8 @@ def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
             writer.writerows([run.strategy, run.seed, row.answers, row.accuracy, row.items, row.wrong] for row in rows)
 
 
-def _interval(mean: float | None, low: float | None, high: float | None) -> str:
+def interval(mean: float | None, low: float | None, high: float | None) -> str:
+    """A share and its interval in points."""
     if mean is None:
         return "not finished"
     if low is None or high is None:
