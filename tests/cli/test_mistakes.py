@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_experiment
 from ncalr.lab.session import carry_out
+from ncalr.lab.study import Study
 
 SMALL = [
     "--seeds",
@@ -67,6 +69,21 @@ def planned(monkeypatch, tmp_path):
         return found[-1]
 
     return ask, config
+
+
+def test_several_noises_by_flags_or_by_a_file(planned, tmp_path):
+    ask, config = planned
+    wanted = Study(Experiment("cifar10", ("margin", "random"), 1, first_seed=4), ("none", "pairs(rate=0.5)"))
+    assert ask("--config", config, "--noise", "none", "--noise", "pairs(rate=0.5)") == wanted
+    several = tmp_path / "several.toml"
+    several.write_text(config.read_text() + 'noise = ["none", "pairs(rate=0.5)"]\n')
+    assert ask("--config", several) == wanted
+    assert ask("--config", several, "--seeds", 2) == replace(wanted, experiment=replace(wanted.experiment, seeds=2))
+    assert ask("--config", several, "--noise", "pairs(rate=0.5)") == wanted.members["pairs-rate=0.5"]
+    assert ask("--config", several, "--noise", "none") == ask("--config", config) == wanted.experiment
+    several.write_text("noise = 3\n")
+    with pytest.raises(BadInput, match=r"noise must be a text such as .*, got 3"):
+        raise invoke("run", "--config", several).exception
 
 
 def test_flags_come_on_top_of_the_file(planned):
@@ -141,6 +158,9 @@ WRONG = {
     "address": ["--address", "auto"],
     "second opinions of one": ["--answers", "votes(n=3)"],
     "second opinions of a file": ["--answers", "doubts", "--noise", "given(file='people.npz', labels=ann)"],
+    "one of several noises": ["--noise", "none", "--noise", "symetric(rate=0.2)"],
+    "the same noise twice": ["--noise", "symmetric(rate=0.2)", "--noise", "symmetric(rate = 0.2)"],
+    "engine of several noises": ["--noise", "none", "--noise", "pairs(rate=0.2)", "--engine", "procs"],
     "selector": ["--strategy", "margin(select=quota(cap=abc))"],
 }
 

@@ -10,6 +10,7 @@ import pytest
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
 from ncalr.lab.session import carry_out
+from ncalr.lab.study import Study
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -46,6 +47,14 @@ def test_processes_give_the_journals_of_one(here, tmp_path):
     runs, page = carry_out(EXPERIMENT, tmp_path, device="cpu", engine="processes", workers=2)
     assert page.exists()
     assert picks(runs) == here == picks(read_runs(tmp_path))
+
+
+def test_processes_carry_out_several_noises(here, tmp_path):
+    study = Study(EXPERIMENT, ("symmetric(rate=0.3)", "none"))
+    runs, page = carry_out(study, tmp_path, device="cpu", engine="processes", workers=2)
+    assert len(runs) == 8
+    assert page == tmp_path / "report.html"
+    assert picks(read_runs(tmp_path / "none")) == here != picks(read_runs(tmp_path / "symmetric-rate=0.3"))
 
 
 @pytest.mark.ray

@@ -28,8 +28,12 @@ def run(
     network: Annotated[str, typer.Option(help="A network by name.")] = "resnet8",
     recipe: Annotated[str, typer.Option(help="A recipe by name, values in brackets.")] = "digits",
     noise: Annotated[
-        str, typer.Option(help="Noise of the labels, such as 'symmetric(rate=0.2)', or labels of people from a file.")
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            help="Noise of the labels, such as 'symmetric(rate=0.2)', or labels of people from a file. May be repeated "
+            "(none: clean labels): the same experiment under each, side by side."
+        ),
+    ] = None,
     answers: Annotated[
         str, typer.Option(help="How often to ask about an item: single, 'votes(n=3)' or doubts.")
     ] = "single",
@@ -46,7 +50,8 @@ def run(
 ) -> None:
     """Compare strategies on a dataset and write a report. Killed, it goes on where it was: `ncalr resume OUT`."""
     from ncalr.acquire.spec import split
-    from ncalr.lab.experiment import Experiment
+    from ncalr.lab.experiment import read_toml
+    from ncalr.lab.study import members_of, planned
 
     others = split(against) if against else []
     values: dict[str, Any] = {
@@ -58,26 +63,20 @@ def run(
         "end": end,
         "network": network,
         "recipe": recipe,
-        "noise": noise,
+        "noise": noise or [],
         "control": control,
         "keep": keep,
         "answers": answers,
     }
     if config is not None:
-        experiment = Experiment.from_toml(config)
+        plan = planned(read_toml(config))
         said = {name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"}
-        first, *rest = experiment.strategies
+        first, *rest = next(iter(members_of(plan).values())).strategies
         strategies = (strategy if "strategy" in said else first, *(others if "against" in said else rest))
         on_top = {name: value for name, value in values.items() if name in said}
-        values = {**experiment.as_dict(), **on_top, "strategies": strategies}
-    _carry_out(
-        Experiment.from_dict({**values, "strategies": tuple(dict.fromkeys(values["strategies"]))}),
-        out,
-        root,
-        device,
-        engine,
-        address,
-    )
+        values = {**plan.as_dict(), **on_top, "strategies": strategies}
+    wanted = planned({**values, "strategies": tuple(dict.fromkeys(values["strategies"]))})
+    _carry_out(wanted, out, root, device, engine, address)
 
 
 def reproduce(
@@ -114,10 +113,10 @@ def resume(
     engine: Engine = "",
     address: Address = None,
 ) -> None:
-    """Go on with an experiment that was stopped."""
-    from ncalr.lab.runner import read_experiment
+    """Go on with an experiment that was stopped, or with one under several noises."""
+    from ncalr.lab.study import read_plan
 
-    _carry_out(read_experiment(folder), folder, root, device, engine, address)
+    _carry_out(read_plan(folder), folder, root, device, engine, address)
 
 
 def report(
@@ -126,28 +125,30 @@ def report(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for programs.")] = False,
 ) -> None:
-    """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one."""
+    """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one.
+
+    Of an experiment under several noises: the overview, and the report of each.
+    """
     from ncalr.lab.session import report_again
 
     page = report_again(folders, root, out)
     print((page.parent / "summary.json").read_text() if as_json else f"report: {page}")
 
 
-def _carry_out(
-    experiment: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None
-) -> None:
+def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:
     import json
 
+    from ncalr.lab.overview import overview_rows
     from ncalr.lab.report import result_rows
     from ncalr.lab.session import carry_out
 
     try:
-        _, page = carry_out(experiment, out, root=root, device=device, engine=engine, address=address)
+        _, page = carry_out(plan, out, root=root, device=device, engine=engine, address=address)
     except KeyboardInterrupt:
         print(f"\nstopped; nothing is lost. Go on with: ncalr resume {out}")
         raise typer.Exit(130) from None
-    head, rows = result_rows(json.loads((out / "summary.json").read_text()))
-    _print_table(head, rows)
+    found = json.loads((out / "summary.json").read_text())
+    _print_table(*(overview_rows(found["noises"], "folder") if "noises" in found else result_rows(found)))
     print(f"report: {page}")
 
 

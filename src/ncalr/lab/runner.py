@@ -24,6 +24,8 @@ from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
 
 Watcher = Callable[["Run"], None]
+MEMBERS = "members"
+"""Where the claim of several experiments in one folder names them (`study.py`)."""
 
 
 @dataclass
@@ -128,6 +130,11 @@ def read_experiment(out: Path | str) -> Experiment:
     if not path.exists():
         raise BadInput(f"no experiment in {out}: expected {path}")
     claim = read_claim(path)
+    if MEMBERS in claim:
+        raise BadInput(
+            f"{out} holds an experiment under several noises; expected one of them: "
+            f"{', '.join(str(Path(out) / folder) for folder in claim[MEMBERS])}"
+        )
     if "budgets" in claim and "strategies" not in claim:
         raise BadInput(
             f"{out} is a single run, of {claim.get('strategy')}; expected the folder of an experiment "
@@ -158,8 +165,13 @@ def spent(line: Line) -> int:
 
 
 def slug(strategy: str, seed: int) -> str:
-    """A folder's name."""
-    return f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', strategy).strip('-')}-{seed}"
+    """The name of a run's folder."""
+    return f"{file_name(strategy)}-{seed}"
+
+
+def file_name(text: str) -> str:
+    """A text as it can stand in a folder's name."""
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", text).strip("-")
 
 
 def _open_all(parts: Sequence[Part], place: int, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:

@@ -8,14 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.splits import initial
 from ncalr.engine import ENGINES, open_engine
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
+from ncalr.lab.noise import truth_of, wrong_answers
+from ncalr.lab.overview import write_overview
 from ncalr.lab.report import write_report
-from ncalr.lab.runner import Run, conduct, pairs, read_experiment, read_runs
+from ncalr.lab.runner import Part, Run, conduct, conduct_together, pairs, read_experiment, read_runs
+from ncalr.lab.study import Study, members_of, read_plan
 from ncalr.loop.answers import policy
 from ncalr.loop.journal import claim
 from ncalr.loop.run import UNSAID, Setting
@@ -23,7 +28,7 @@ from ncalr.oracles import Truth, oracle_of
 
 
 def carry_out(
-    experiment: Experiment,
+    plan: Experiment | Study,
     out: Path | str,
     *,
     root: Path | str | None = None,
@@ -35,36 +40,51 @@ def carry_out(
 ) -> tuple[list[Run], Path]:
     """Run an experiment to its end, from wherever it stopped, and write its report.
 
+    Of a study, the experiments of all its noises together, each in a folder of its own, and the overview.
+
     With an `engine` (processes or ray) the seeds are conducted side by side, each by a worker of its own, which must
     see `out` and the data under the same paths; on Ray each has a GPU where the cluster has any. One that is killed
     goes on from its journals.
     """
     from ncalr.learn import TorchLearner
 
+    members = members_of(plan)
+    experiment = next(iter(members.values()))
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     learner.check(dataset.pool, len(dataset.classes))
-    settings = settings_of(experiment, dataset, root)
-    settings(experiment.first_seed)  # noise and initial pool: what cannot be is said before the folder is claimed
+    parts = [
+        Part(one, settings_of(one, dataset, root), len(dataset.classes), Path(out) / name)
+        for name, one in members.items()
+    ]
+    for part in parts:  # noise and initial pool: what cannot be is said before a folder is claimed
+        part.settings(experiment.first_seed)
     if not engine and address is not None:
         raise BadInput(f"an address is for engine='ray', got no engine with address={address!r}")
+    if engine and engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if isinstance(plan, Study):
+        claim(Path(out), plan.as_claim())
     if engine:
-        if engine not in ENGINES:
-            raise unknown("engine", engine, ENGINES)
-        claim(Path(out), experiment.as_dict())
-        task = partial(_one_seed, experiment, str(out), None if root is None else str(root), device, threads())
         seeds = sorted({seed for _, seed in pairs(experiment)})
+        work = [
+            (name, part.experiment, str(part.out), s) for name, part in zip(members, parts, strict=True) for s in seeds
+        ]
+        for part in parts:
+            claim(part.out, part.experiment.as_dict())
+        task = partial(_one_seed, None if root is None else str(root), device, threads())
         with closing(open_engine(engine, workers, address, gpus=device != "cpu")) as workers_:
-            for _ in workers_.map(task, seeds):
+            for _ in workers_.map(task, work):
                 pass
-        return read_runs(out), write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
-    with Board(experiment, live) as board:
+        runs = [run for part in parts for run in read_runs(part.out)]
+        return runs, _write(plan, [out], dataset, root)
+    with Board(experiment, live, parts=[*members]) as board:
         if experiment.answers == UNSAID["answers"] and experiment.end > len(dataset.pool):
             board.say(
                 f"note: the pool has {len(dataset.pool):,} items: the curves end there, not at {experiment.end:,}"
             )
-        runs = conduct(experiment, learner, settings, len(dataset.classes), out, board.show)
-    return runs, write_report(out, list(dataset.classes), dataset.pool, truth=dataset.labels)
+        runs = conduct_together(parts, learner, board.show)
+    return runs, _write(plan, [out], dataset, root)
 
 
 def threads() -> int:
@@ -74,18 +94,17 @@ def threads() -> int:
     return int(torch.get_num_threads())
 
 
-def _one_seed(
-    experiment: Experiment, out: str, root: str | None, device: Any, count: int, seed: int, _hint: Any
-) -> int:
+def _one_seed(root: str | None, device: Any, count: int, work: tuple[str, Experiment, str, int], _hint: Any) -> int:
     """All strategies of one seed: they share the first training. With the threads of whoever asked for it."""
     import torch
 
     from ncalr.learn import TorchLearner
 
+    name, experiment, out, seed = work
     torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
-    board = Board(experiment, wanted=False, lines=True)
+    board = Board(experiment, wanted=False, lines=True, parts=[name])
     settings = settings_of(experiment, dataset, root)
     conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed])
     return seed
@@ -94,14 +113,45 @@ def _one_seed(
 def report_again(
     folders: Path | str | Sequence[Path | str], root: Path | str | None = None, out: Path | str | None = None
 ) -> Path:
-    """The report of experiments from their journals; with class names and pictures where their data is at hand."""
+    """The report of experiments from their journals; with class names and pictures where their data is at hand.
+
+    A study is reported alone: its overview, and the reports of its members.
+    """
     folders = [folders] if isinstance(folders, (str, Path)) else list(folders)
-    experiment = read_experiment(folders[0])
+    plan = read_plan(folders[0]) if len(folders) == 1 else read_experiment(folders[0])
     try:
-        dataset = load(experiment.dataset, root)
+        dataset = load(next(iter(members_of(plan).values())).dataset, root)
     except NcalrError:
-        return write_report(folders, out=out)
-    return write_report(folders, list(dataset.classes), dataset.pool, out, dataset.labels)
+        return _write(plan, folders, None, root, out)
+    return _write(plan, folders, dataset, root, out)
+
+
+def _write(
+    plan: Experiment | Study,
+    folders: Sequence[Path | str],
+    dataset: Dataset | None,
+    root: Path | str | None,
+    out: Path | str | None = None,
+) -> Path:
+    """The report of experiments, or of one study; what the data are needed for is left out where they are not here."""
+    known: dict[str, Any] = {}
+    if dataset is not None:
+        known = {"class_names": list(dataset.classes), "pool": dataset.pool, "truth": dataset.labels}
+    if not isinstance(plan, Study):
+        return write_report(folders, out=out, **known)
+    if dataset is not None:
+        known["pool_wrong"] = {one.noise: _wrong_answers(one, dataset, root) for one in plan.members.values()}
+    return write_overview(plan, Path(folders[0]), out=out, **known)
+
+
+def _wrong_answers(experiment: Experiment, dataset: Dataset, root: Path | str | None) -> float | None:
+    """The share of wrong answers about the pool, mean over the seeds; None where people's labels are not here."""
+    truth, times = truth_of(dataset.pool, dataset.labels), policy(experiment.answers).cap
+    settings, seeds = settings_of(experiment, dataset, root), {seed for _, seed in pairs(experiment)}
+    try:
+        return float(np.mean([wrong_answers(settings(seed).oracle, truth, times) for seed in sorted(seeds)]))
+    except NcalrError:
+        return None
 
 
 def settings_of(experiment: Experiment, dataset: Dataset, root: Path | str | None = None) -> Callable[[int], Setting]:
