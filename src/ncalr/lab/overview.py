@@ -37,7 +37,7 @@ from ncalr.lab.study import NONE, Study
 WRONG = (
     "Wrong labels: the share of the labels learnt at the last budget that are wrong, mean and 95 % interval over the "
     "seeds; beside the noise, the share of all answers about the whole pool that are wrong. A strategy above it finds "
-    "wrong labels, one below it avoids them. The test set is clean."
+    "wrong labels; one below it avoids them, or has several answers an item. The test set is clean."
 )
 
 
