@@ -138,7 +138,6 @@ def report(
 def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:
     import json
 
-    from ncalr.lab.overview import overview_rows
     from ncalr.lab.report import result_rows
     from ncalr.lab.session import carry_out
 
@@ -148,16 +147,32 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
         print(f"\nstopped; nothing is lost. Go on with: ncalr resume {out}")
         raise typer.Exit(130) from None
     found = json.loads((out / "summary.json").read_text())
-    _print_table(*(overview_rows(found["noises"], "folder") if "noises" in found else result_rows(found)))
+    if "noises" in found:
+        _print_noises(found["noises"])
+    else:
+        _print_table(*result_rows(found))
     print(f"report: {page}")
 
 
-def _print_table(head: list[str], rows: list[list[str]]) -> None:
+def _print_noises(found: list[dict[str, Any]]) -> None:
+    """A table for each, without the areas under the curves: 80 columns have no room for them."""
+    from ncalr.lab.overview import overview_rows
+
+    head, rows = overview_rows(found)
+    area = head.index("area under the curve")
+    for one in found:
+        mine = [row for row in rows if row[0] == one["noise"]]
+        pool = f", {mine[0][-1]} % of the answers wrong" if mine[0][-1] else ""
+        shown = [[cell for at, cell in enumerate(row[1:-1], 1) if at != area] for row in (head, *mine)]
+        _print_table(shown[0], shown[1:], f"{one['noise']}{pool}")
+
+
+def _print_table(head: list[str], rows: list[list[str]], title: str | None = None) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left", overflow="fold")
     for row in rows:

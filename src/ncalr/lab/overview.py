@@ -83,8 +83,8 @@ def write_overview(
     return page
 
 
-def overview_rows(found: list[dict[str, Any]], called: str = "noise") -> tuple[list[str], list[list[str]]]:
-    """The table of the overview: one row a noise and strategy; a noise by its text, or by its (shorter) folder."""
+def overview_rows(found: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The table of the overview: one row a noise and strategy."""
     heads, rows = [], []
     for one in found:
         head, results = result_rows(one["summary"])
@@ -93,7 +93,7 @@ def overview_rows(found: list[dict[str, Any]], called: str = "noise") -> tuple[l
         for row in results:
             wrong = one["wrong"].get(row[0])
             shares = ["" if wrong is None else interval(**wrong), "" if pool is None else interval(pool, None, None)]
-            rows.append([one[called], *row, *shares])
+            rows.append([one["noise"], *row, *shares])
     accuracy = heads[0][1] if len({head[1] for head in heads}) == 1 else "accuracy at the last budget"
     return ["noise", "strategy", accuracy, *heads[0][2:], "wrong labels, %", "wrong answers, %"], rows
 
