@@ -15,8 +15,8 @@ from ncalr.data.dataset import load
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
-from ncalr.lab.report import command, control_estimates, curves_of, result_rows, write_report
-from ncalr.lab.runner import Part, conduct, conduct_together, read_experiment, read_runs, slug
+from ncalr.lab.report import _needed, command, control_estimates, curves_of, result_rows, write_report
+from ncalr.lab.runner import Part, Run, conduct, conduct_together, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
@@ -277,6 +277,36 @@ def test_the_report_names_its_tests(whole, tmp_path):
     assert "by Student's t" in page
     assert "paired t-test) is corrected for all of them by Holm's method" in page
     assert "by a paired t-test at 5 %, not corrected" in page
+
+
+def test_labels_that_random_needs_are_said_with_what_other_seeds_would_say():
+    saving = {
+        "needed": [52.4, None, None, 40.0],
+        "low": [48.0, 108.0, None, 40.0],
+        "high": [60.0, None, None, 40.0],
+        "beyond": [False, True, True, False],
+        "low_beyond": [False, False, True, False],
+        "high_beyond": [False, True, True, False],
+        "at_most": [False, False, False, True],
+    }
+    assert [_needed(saving, place, 140) for place in range(4)] == [
+        "52 (48 to 60)",
+        "more than 140 (108 to more than 140)",
+        "more than 140",
+        "at most 40",
+    ]
+
+
+def test_the_log_counts_answers_where_budgets_do(capsys):
+    board = Board(EXPERIMENT, wanted=False, lines=True)
+    for line in (
+        {"round": 1, "labelled": 12, "accuracy": 0.5},
+        {"round": 1, "answers": 12, "labelled": 6, "accuracy": 0.5},
+    ):
+        board.show(Run("ncal", 0, None, [{"round": 0}, line]))
+        board.found.clear()
+    said = capsys.readouterr().err.splitlines()
+    assert ["12 labels" in said[0], "12 answers" in said[1]] == [True, True]
 
 
 def test_several_experiments_on_the_same_data_become_one_report(whole, tmp_path):

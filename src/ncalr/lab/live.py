@@ -52,7 +52,9 @@ class Board:
             self.live.update(self.table())
         if not self.lines or not now or before == dict(now):
             return
-        where = f"{self.name(run.part, run.strategy)}, seed {run.seed}: {now[-1][0]:,} labels, {100 * now[-1][1]:.1f} %"
+        unit = "answers" if any("answers" in line for line in run.lines) else "labels"
+        who = f"{self.name(run.part, run.strategy)}, seed {run.seed}"
+        where = f"{who}: {now[-1][0]:,} {unit}, {100 * now[-1][1]:.1f} %"
         done, whole = len(now), len(self.experiment.budgets)
         self.say(f"{where} ({'went on after' if before is None else 'training'} {done} of {whole})")
 

@@ -286,22 +286,27 @@ def _savings(found: dict[str, Any]) -> str:
     head = ["strategy", *(f"at {budgets[place]:,.0f} labels" for place in places)]
     body = []
     for name, saving in rows.items():
-        cells = []
-        for place in places:
-            needed = saving["needed"][place]
-            beyond = saving["beyond"][place]
-            at_most = saving["at_most"][place]
-            cells.append(
-                f"more than {budgets[-1]:,.0f}" if beyond else
-                "" if needed is None else
-                f"{'at most ' if at_most else ''}{needed:,.0f}"
-            )  # fmt: skip
+        cells = [_needed(saving, place, budgets[-1]) for place in places]
         body.append([name, *cells])
     return (
         f"<h2>Labels random needs for the same accuracy</h2><div class=scroll>{_html_table(head, body)}</div>"
         f"<figure>{plots.savings(budgets, rows)}<figcaption class=soft>Read off random's mean curve; a line ends where "
-        "random never gets that far.</figcaption></figure>"
+        "random never gets that far. In brackets the middle 95 % over seeds drawn again with replacement."
+        "</figcaption></figure>"
     )
+
+
+def _needed(saving: dict[str, Any], place: int, most: float) -> str:
+    """How many labels random needs, and between which numbers that lies if other seeds had been drawn."""
+
+    def said(name: str, beyond: str) -> str:
+        value = saving[name][place]
+        return f"more than {most:,.0f}" if saving[beyond][place] else "" if value is None else f"{value:,.0f}"
+
+    needed = said("needed", "beyond")
+    low, high = said("low", "low_beyond"), said("high", "high_beyond")
+    between = f" ({low} to {high})" if low and high and low != high else ""
+    return f"{'at most ' if needed and saving['at_most'][place] else ''}{needed}{between}"
 
 
 def control_estimates(runs: list[Run]) -> dict[str, dict[int, tuple[int, int]]]:
