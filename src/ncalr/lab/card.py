@@ -130,9 +130,9 @@ def card_section(runs: list[Run], classes: int) -> str:
         f"<p class=soft>One card a round. Check labels: the share of wrong labels is estimated above {WRONG:.0%}, with "
         f"its whole interval. Stop: less than {100 * FLAT:g} points gained in two rounds. Otherwise go on.{missing}</p>"
         "<p class=soft>NC1: how far features have collapsed onto their class means, 0 is all the way. Phase by: what "
-        "began the terminal phase, training accuracy, a plateau, or the schedule (fallback). Redundancy: the mean cosine "
-        "of each item of the batch to the nearest other one, 1 is the same item twice; blank where a strategy reads no "
-        "features.</p>"
+        "began the terminal phase, training accuracy, a plateau, or the schedule (fallback). Redundancy: the mean "
+        "cosine of each item of the batch to the nearest other one, 1 is the same item twice; blank where a strategy "
+        "reads no features.</p>"
     )
 
 
