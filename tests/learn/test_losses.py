@@ -97,11 +97,14 @@ def test_tables_grow_and_say_when_they_moved():
         (lambda: make_loss("small_loss(share=0)"), r"share in \(0, 1\]"),
         (lambda: make_loss("gce", smoothing=0.1), "smoothing does not go with"),
         (lambda: make_loss("elr", mixup=0.2), "mixup"),
-        (lambda: make_loss("gce(power=2)"), "cannot make the loss"),
+        (lambda: make_loss("gce(power=2)"), "no option of the loss gce 'power'. Known: q."),
+        (lambda: make_loss("elr(wieght=1)"), "no option of the loss elr 'wieght'. Did you mean 'weight'?"),
+        (lambda: make_loss("elr(smoothing=0.1)"), "no option of the loss elr 'smoothing'"),
+        (lambda: make_loss("gce(q=a)"), "loss 'gce': q must be a finite number, got 'a'"),
     ],
 )
 def test_bad_options(make, words):
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises((BadInput, UnknownName), match=words):
         make()
 
 

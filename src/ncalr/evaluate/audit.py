@@ -29,6 +29,7 @@ learn wrong labels by heart, or reach back to the early phase.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,7 @@ class Audit:
                 "suggested": name(self.suggested[at]),
                 "doubt": float(self.doubt[at]),
                 "wrong": None if self.share is None else float(self.share.wrong[at]),
-                "reason": self.reasons[at],
+                "reason": self.reasons[at] if names is None else _named(self.reasons[at], names),
                 **{name: float(values[at]) for name, values in {**self.signs, **self.details}.items()},
             }
             for rank, at in enumerate(self.order[:most])
@@ -236,6 +237,10 @@ def _reasons(
             rank = "is seen more" if signs[name][at] > 0 else "comes second"
             words.append(f"{late[0][at]} of {late[1]} late checkpoints agree with the label; class {other} {rank}")
     return tuple(words)
+
+
+def _named(reason: str, names: Any) -> str:
+    return re.sub(r"\bclass (\d+)", lambda found: str(names[int(found[1])]), reason)
 
 
 def _nearness(far: float, other: int) -> str:

@@ -19,12 +19,13 @@ All state lives in tables at fixed addresses, since a step may be a CUDA graph; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
+from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, unknown
 
@@ -187,7 +188,7 @@ class SmallLoss(CrossEntropy):
         return (weight * each).sum() / weight.sum().clamp_min(1)
 
 
-LOSSES: dict[str, Callable[..., CrossEntropy]] = {
+LOSSES: dict[str, type[CrossEntropy]] = {
     "cross_entropy": CrossEntropy,
     "gce": Generalised,
     "elr": EarlyLearning,
@@ -201,10 +202,13 @@ def make_loss(named: str | Spec, smoothing: float = 0.0, mixup: float = 0.0) -> 
     spec = parse(named) if isinstance(named, str) else named
     if spec.name not in LOSSES:
         raise unknown("loss", spec.name, LOSSES)
-    try:
-        made = LOSSES[spec.name](**spec.options, smoothing=smoothing)
-    except TypeError as error:
-        raise BadInput(f"cannot make the loss {spec}: {error}") from None
+    kind = LOSSES[spec.name]
+    known = [name for name in inspect.signature(kind).parameters if name != "smoothing"]
+    for name in spec.options:
+        if name not in known:
+            raise unknown(f"option of the loss {spec.name}", name, known)
+    check_options(f"loss {spec.name!r}", kind.__init__, spec.options, {})
+    made = kind(**spec.options, smoothing=smoothing)
     if mixup and not made.mixes:
         raise BadInput(
             f"mixup blends the labels of two items, which the loss {spec.name} has no use for; leave one out"
