@@ -2,6 +2,7 @@
 
 docs/results/*.md       a page an experiment: what the paper says, what we measured, a verdict
 docs/results/*.svg      learning curves and differences
+README.md               the summary on wrong labels
 results/PLAN.md         what is done, what is missing, and about how many GPU minutes that takes
 """
 
@@ -35,6 +36,7 @@ from ncalr.learn.learner import needs_of  # noqa: E402
 from ncalr.learn.recipes import recipe  # noqa: E402
 
 STUDY, NOISE, PAGES = ROOT / "results" / "study", ROOT / "results" / "noise", ROOT / "docs" / "results"
+README = ROOT / "README.md"
 IMAGES_A_SECOND = 62_000  # measured over whole slices, prediction and scoring included
 
 
@@ -310,6 +312,47 @@ def write_noise() -> str:
     return f"| [Human wrong labels, CIFAR-10N](noise.md) | | | {done} |"
 
 
+def noise_summary() -> str:
+    """The README's tables on wrong labels: the annotators at the last budget, and the audit."""
+    told = {
+        "random": "random, one answer an item",
+        "ncal": "ncal, one answer an item",
+        "ncal, votes(n=3)": "ncal, three answers an item",
+        "ncal, doubts(soft=True)": "**ncal, label or ask again (`doubts(soft=True)`)**",
+    }
+    ends: dict[str, dict[str, str]] = {}
+    for training in TOLD:
+        runs = _noise_runs(name for name in noise() if name.startswith("people-") and name.endswith(f"-{training}"))
+        found = summary(curves_of(runs)[0], np.random.default_rng(0))
+        ends[training] = {name: _last(found, name) for name in told}
+    people = table(
+        ["12,000 answers of three annotators, 17 to 18 % of them wrong: test accuracy, three seeds", *TOLD.values()],
+        [[words, *(ends[training][name] for training in TOLD)] for name, words in told.items()],
+    )
+    lines = [json.loads(line) for line in (NOISE / "audit.jsonl").read_text().splitlines()]
+    scores = {"ours": "**ours**", "AUM": "AUM", "loss at the end": "the loss", "cleanlab, self confidence": "cleanlab"}
+    rows = [
+        [
+            words,
+            *(
+                f"{np.mean([one['average precision'] for one in lines if (one['labels'], one.get('score')) == (labels, score)]):.3f}"
+                for labels in ("worst", "aggregate")
+            ),
+        ]
+        for score, words in scores.items()
+    ]
+    head = ["audit of 50,000 labels, average precision", "40.2 % wrong", "9.0 % wrong"]
+    return f"{people}\n\n{table(head, rows)}"
+
+
+def write_readme() -> None:
+    """Put the summary between its marks."""
+    text = README.read_text()
+    before, rest = text.split("<!-- wrong labels: made by make results -->\n")
+    after = rest[rest.index("<!-- end -->") :]
+    README.write_text(f"{before}<!-- wrong labels: made by make results -->\n{noise_summary()}\n{after}")
+
+
 def _noise_runs(names: Iterable[str]) -> list[Run]:
     """The runs of some experiments under the names of the tables, as far as they went."""
     everything = {**noise(), **tried()}
@@ -446,6 +489,7 @@ def main() -> None:
     ]
     (PAGES / "index.md").write_text("\n".join(text))
     write_plan()
+    write_readme()
 
 
 if __name__ == "__main__":
