@@ -92,6 +92,14 @@ def as_arrays(given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str,
     return arrays
 
 
+def check_kinds(arrays: Mapping[str, Any]) -> None:
+    """Shapes and kinds of numbers of evidence, checked together."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, array in arrays.items():
+        _check_numbers(name, array)
+        _check_shape(name, tuple(array.shape), sizes)
+
+
 def _misspelt(others: Iterable[str]) -> str:
     wrong = sorted(others)
     if not wrong:
@@ -378,5 +386,6 @@ def _check_shape(name: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, 
 def _how(name: str, on_disk: bool) -> str:
     ways = SOURCES.get(name, ((name,),))
     if on_disk and ways[0][0] in POOL_AXIS:
-        return f"the pool has no column {' or '.join(part for way in ways for part in way)}; write one that has"
+        names = " or ".join(part for way in ways for part in way)
+        return f"the pool has no column {names}; put one into it (ncalr pool put)"
     return "pass " + " or ".join(" and ".join(f"{part}=" for part in way) for way in ways)

@@ -4,7 +4,7 @@ from ncalr.data.dataset import DATASETS, Dataset, data_root, download, load
 from ncalr.data.encoded import EncodedPool
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
-from ncalr.data.shards import ShardedPool, append_shards, write_shards
+from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards
 from ncalr.data.splits import Subset, initial, known_novel
 from ncalr.data.tables import TextPool, read_labels, read_table
 from ncalr.data.tail import long_tail, long_tail_counts
@@ -27,6 +27,7 @@ __all__ = [
     "load",
     "long_tail",
     "long_tail_counts",
+    "put_columns",
     "read_labels",
     "read_table",
     "write_shards",

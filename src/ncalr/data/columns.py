@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.data.manifest import File, Manifest
+from ncalr.data.manifest import File, Manifest, read_manifest
 from ncalr.errors import BadInput, Damaged
 from ncalr.kernels.checksum import checksum
 
@@ -100,6 +101,7 @@ class Column:
         """Raise where a file is missing or has another length than it was written with."""
         path, file = self.path(at), self.files[at]
         if not path.is_file():
+            self._check_named(at)
             raise self.damage(at, 0, self.rows_of(at), "the file is missing")
         found = path.stat().st_size
         if found != file.bytes:
@@ -124,6 +126,14 @@ class Column:
             str(self.path(at)),
             (start + first, start + stop),
         )
+
+    def _check_named(self, at: int) -> None:
+        """Raise where a file is missing because the column was replaced or dropped meanwhile: that is no damage."""
+        now = None
+        with suppress(BadInput):
+            now = read_manifest(self.folder)
+        if now is not None and self.files[at].file not in now.names:
+            raise replaced(self.folder, [self.name])
 
     def _range(self, start: int, stop: int) -> Array:
         out = np.empty((max(stop - start, 0), *self.kind.shape), self.dtype)
@@ -238,6 +248,14 @@ def stream(columns: Mapping[str, Column], ranges: Sequence[Rows]) -> Iterator[tu
     finally:
         for reader in readers.values():
             reader.close()
+
+
+def replaced(folder: Path, names: Sequence[str]) -> BadInput:
+    """The error for columns that are no longer those of the pool as it was opened."""
+    return BadInput(
+        f"the columns {', '.join(names)} of {folder} were replaced or dropped after the pool was opened; "
+        "open it again and repeat what was asked of it"
+    )
 
 
 def _fill(file: Any, part: Array) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.door import SHAPES
 from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import stream
 from ncalr.data.manifest import IDS
@@ -88,6 +89,9 @@ def stored_dtypes(path: str | Path, rename: Mapping[str, str] | None = None) -> 
 
 def by_item(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Evidence as `ncalr.query` takes it, with the items along the first axis, as a pool on disk keeps it."""
+    for name, array in arrays.items():
+        if array.ndim <= POOL_AXIS.get(name, 0):
+            raise BadInput(f"{name} must have shape ({', '.join(SHAPES.get(name, 'n'))}), got {array.shape}")
     return {name: np.moveaxis(array, POOL_AXIS.get(name, 0), 0) for name, array in arrays.items()}
 
 

@@ -7,6 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where its file system can."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(place)
+    finally:
+        os.close(place)
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write beside the file, sync, then take its place in one step; where that fails, the old file is as it was."""
     part = path.with_name(path.name + ".part")

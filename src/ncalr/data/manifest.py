@@ -4,16 +4,20 @@
      "columns": {"features": {"dtype": "float16", "shape": [256]}, ...},
      "shards": [{"rows": 262144,
                  "files": {"features": {"file": "features-00000.npy", "bytes": 134217856, "dtype": "<f2",
-                                        "block": 2048, "checksums": ["03ab...", ...]}, ...}}, ...]}
+                                        "block": 2048, "checksums": ["03ab...", ...]}, ...}}, ...],
+     "puts": 0, "gone": []}
 
 Every file has one checksum for each `block` of its rows, so that what is read is looked at as it is read, and damage is
 known by its rows. Ids are a column called `ids` where they were given; without it they are 0..n-1. `dtype` of a column
-is what it means (`bfloat16` too), that of a file what NumPy reads (`<u2` then).
+is what it means (`bfloat16` too), that of a file what NumPy reads (`<u2` then). `puts` counts how often columns were
+put or dropped (the files of the third put are `flips.put3-00000.npy`), and `gone` are the files that the last of them
+made superfluous.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,11 +67,18 @@ class Manifest:
 
     columns: dict[str, Kind]
     shards: tuple[Shard, ...]
+    puts: int = 0
+    gone: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
         """How many items there are."""
         return sum(shard.rows for shard in self.shards)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all files of the pool."""
+        return {file.file for shard in self.shards for file in shard.files.values()}
 
     def write(self, folder: Path) -> None:
         """Put it into the folder: from here on the pool is what it says."""
@@ -94,6 +105,15 @@ def read_manifest(folder: Path) -> Manifest:
         raise BadInput(f"{path} is not whole ({error!r} is missing or wrong); write the pool again") from None
 
 
+def leftovers(folder: Path, manifest: Manifest) -> list[Path]:
+    """What is left of a put that was killed: files that the pool does not name, of no use and no harm."""
+    named, gone = manifest.names, set(manifest.gone)
+    made = re.compile(r".+\.put\d+-\d{5,}\.npy(\.part)?")
+    return sorted(
+        path for path in folder.iterdir() if path.name not in named and (path.name in gone or made.fullmatch(path.name))
+    )
+
+
 def _parsed(facts: Mapping[str, Any]) -> Manifest:
     columns = {name: Kind(str(kind["dtype"]), tuple(kind["shape"])) for name, kind in facts["columns"].items()}
     shards = []
@@ -104,4 +124,4 @@ def _parsed(facts: Mapping[str, Any]) -> Manifest:
         shards.append(Shard(int(shard["rows"]), files))
     if not shards or not columns.keys() - {IDS}:
         raise ValueError("shards or columns")
-    return Manifest(columns, tuple(shards))
+    return Manifest(columns, tuple(shards), int(facts.get("puts", 0)), tuple(map(str, facts.get("gone", ()))))

@@ -3,13 +3,16 @@
     write_shards("pool", blocks, ids=names)                        # an array, or an iterator of arrays: column `items`
     write_shards("pool", {"features": f, "logits": l}, dtypes={"features": "float16"})     # several arrays
     append_shards("pool", {"features": more, "logits": of_those})
+    put_columns("pool", {"flips": flips, "logits": of_today}, replace=True)     # columns, for the items that are there
     pool = ShardedPool("pool")
     pool.read(np.array([7, 100_000, 7]))      pool["logits"][:10]
 
 The folder holds `features-00000.npy`, ..., `ids-00000.npy` where ids were given (otherwise they are 0..n-1), and
 `manifest.json`, which is written last and in one step: a writer that was killed, or found the disk full, leaves the
-pool as it was before. Files are only ever added, so that readers need no lock; they see the pool as it was when they
-opened it. One process writes at a time.
+pool as it was before. Files are never changed, so that readers need no lock; they see the pool as it was when they
+opened it. Columns that are put have files of their own, `flips.put1-00000.npy`; those of a column they replace are
+removed after the manifest names the new ones, and a reader that comes too late for them is told. One process writes at
+a time.
 
 Columns named as evidence (`ncalr.acquire.evidence`) are what `ncalr.query_pool` reads. Every column has one row an
 item: `checkpoint_predictions` are (items, checkpoints) here, `sampled_probs` (items, samples, classes).
@@ -17,6 +20,7 @@ item: `checkpoint_predictions` are (items, checkpoints) here, `sampled_probs` (i
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,10 +32,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.data.columns import Column
-from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, read_manifest
-from ncalr.data.pool import Ids
-from ncalr.errors import BadInput, NotFinite
+from ncalr.acquire import door
+from ncalr.acquire.evidence import POOL_AXIS
+from ncalr.data.columns import Column, replaced
+from ncalr.data.files import sync_folder
+from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
+from ncalr.data.pool import Ids, positions_of
+from ncalr.errors import BadInput, NotFinite, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.kernels import is_torch
 from ncalr.kernels.checksum import checksum
@@ -73,6 +80,18 @@ class ShardedPool:
         if name not in self.columns:
             raise BadInput(f"{self.folder} has no column {name!r}; it has {', '.join(self.columns)}")
         return self.columns[name]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The first file of each column, which is another one after the column was replaced."""
+        return {name: column.files[0].file for name, column in self.columns.items()}
+
+    def check_files(self, files: Mapping[str, str]) -> None:
+        """Raise where these columns have other files than when somebody else opened the pool."""
+        now = self.files
+        changed = sorted(name for name, file in files.items() if now.get(name) != file)
+        if changed:
+            raise replaced(self.folder, changed)
 
     def __len__(self) -> int:
         return self.manifest.rows
@@ -120,6 +139,39 @@ def append_shards(folder: str | Path, blocks: Any, ids: Any = None, *, shard_ite
     return ShardedPool(target)
 
 
+def put_columns(
+    folder: str | Path,
+    columns: Mapping[str, Any],
+    ids: Any = None,
+    *,
+    replace: bool = False,
+    drop: Iterable[str] = (),
+    dtypes: Mapping[str, str] | None = None,
+) -> ShardedPool:
+    """Put columns into a pool that is there, and open it.
+
+    columns: arrays by name, in memory or mapped, one row an item in the order of the pool; or in that of `ids`, which
+    are all of the pool's ids (then some 50 bytes an item are held in memory, otherwise a few megabytes). Columns that
+    the pool has already are written anew with `replace`; those of `drop` are taken out. Numbers are stored as they come
+    if `dtypes` does not say otherwise. If anything fails, the pool is as it was; after a kill it is as it was, or as it
+    was to be.
+    """
+    target = Path(folder)
+    read_manifest(target)
+    with _writing(target):
+        old = read_manifest(target)
+        out = {drop} if isinstance(drop, str) else set(drop)
+        _check_names(target, old, columns, replace, out)
+        kinds, ready = _rows_to_put(old, columns, dtypes or {})
+        if ids is not None:
+            order = _order(target, ids, old.rows)
+            ready = {name: rows.at(order) for name, rows in ready.items()}
+        for path in leftovers(target, old):
+            path.unlink(missing_ok=True)
+        _put(target, old, kinds, ready, out)
+    return ShardedPool(target)
+
+
 def checked_ids(ids: Any, n: int) -> Ids:
     """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
     names = np.arange(n) if ids is None else np.array(ids)
@@ -154,12 +206,109 @@ def _add(
     made: list[Path] = []
     try:
         columns, shards = _shards(folder, old, blocks, ids, shard_items, dtypes, made)
-        Manifest(columns, (*(old.shards if old else ()), *shards)).write(folder)
+        old = old or Manifest({}, ())
+        Manifest(columns, (*old.shards, *shards), old.puts, old.gone).write(folder)
     except BaseException:
-        for path in made:
-            path.unlink(missing_ok=True)
-        (folder / f"{MANIFEST}.part").unlink(missing_ok=True)
+        _undo(folder, made)
         raise
+
+
+def _undo(folder: Path, made: list[Path]) -> None:
+    """Remove what was written. Not where an interruption came so late that the manifest names it already."""
+    named = read_manifest(folder).names if (folder / MANIFEST).exists() else set()
+    for path in made:
+        if path.name not in named:
+            path.unlink(missing_ok=True)
+    (folder / f"{MANIFEST}.part").unlink(missing_ok=True)
+
+
+def _put(folder: Path, old: Manifest, kinds: Mapping[str, Kind], ready: Mapping[str, _Later], out: set[str]) -> None:
+    """Write the files of the new columns, then the manifest, then remove the files that it no longer names."""
+    made: list[Path] = []
+    shards: list[Shard] = []
+    start = 0
+    try:
+        for at, shard in enumerate(old.shards):
+            files = {name: file for name, file in shard.files.items() if name not in out}
+            for name, rows in ready.items():
+                path = folder / f"{name}.put{old.puts + 1}-{at:05d}.npy"
+                made.append(path)
+                files[name] = _save(path, rows.at(slice(start, start + shard.rows)))
+            shards.append(Shard(shard.rows, files))
+            start += shard.rows
+        columns = {name: kind for name, kind in {**old.columns, **kinds}.items() if name not in out}
+        gone = old.names - {file.file for shard in shards for file in shard.files.values()}
+        Manifest(columns, tuple(shards), old.puts + 1, tuple(sorted(gone))).write(folder)
+    except BaseException:
+        _undo(folder, made)
+        raise
+    sync_folder(folder)  # or a power cut could keep the removals and lose the manifest
+    for name in gone:
+        with suppress(OSError):  # the next put removes it
+            (folder / name).unlink()
+
+
+def _check_names(folder: Path, old: Manifest, columns: Mapping[str, Any], replace: bool, out: set[str]) -> None:
+    if not columns and not out:
+        raise BadInput("nothing to put: give columns by name, such as flips=, or names to drop")
+    for name in columns:
+        near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.8)
+        if name == IDS:
+            raise BadInput("the ids of a pool stay as they are; ids= (--ids) says in which order the rows are")
+        if not name or Path(name).name != name:
+            raise BadInput(f"a column's name is part of the names of its files, got {name!r}; give it a plain one")
+        if near and name not in {*POOL_AXIS, *old.columns}:
+            raise BadInput(f"no strategy reads a column {name!r}. Did you mean {near[0]!r}? Nothing was written")
+        if name in out:
+            raise BadInput(f"{name} is both to be put and to be dropped; one of the two")
+        if name in old.columns and not replace:
+            raise BadInput(
+                f"{folder} has a column {name} already ({old.columns[name]}); say --replace (replace=True) to write it "
+                "anew. Nothing was written"
+            )
+    for name in sorted(out):
+        if name == IDS:
+            raise BadInput("the ids of a pool cannot be dropped: labels are kept by them")
+        if name not in old.columns:
+            raise unknown("column", name, old.columns.keys() - {IDS}, f"It was to be dropped from {folder}.")
+    if not {*old.columns, *columns} - out - {IDS}:
+        raise BadInput(f"a pool has at least one column; {', '.join(sorted(out))} would leave {folder} none")
+
+
+def _rows_to_put(
+    old: Manifest, columns: Mapping[str, Any], dtypes: Mapping[str, str]
+) -> tuple[dict[str, Kind], dict[str, _Later]]:
+    """What the columns are, and their rows; each is looked at as evidence of its name."""
+    strangers = dtypes.keys() - columns.keys()
+    if strangers:
+        raise BadInput(f"a dtype was given for {', '.join(sorted(strangers))}, the columns are {', '.join(columns)}")
+    kinds, ready, seen = {}, {}, {}
+    for name, value in columns.items():
+        kind, rows = _stored(name, value, 0, _wish(name, {}, dtypes))
+        if len(rows) != old.rows:
+            turned = "; its second axis has as many: turn it (numpy.moveaxis)" if kind.shape[:1] == (old.rows,) else ""
+            raise BadInput(f"{name} has {len(rows)} rows, the pool has {old.rows} items: one row an item{turned}")
+        kinds[name], ready[name] = kind, rows
+        if name in POOL_AXIS:
+            like = np.zeros((), "float32" if kind.dtype == "bfloat16" else kind.dtype)
+            whole = np.broadcast_to(like, (len(rows), *kind.shape))
+            seen[name] = np.moveaxis(whole, 0, POOL_AXIS[name]) if whole.ndim > POOL_AXIS[name] else whole
+    door.check_kinds(seen)
+    return kinds, ready
+
+
+def _order(folder: Path, ids: Any, n: int) -> npt.NDArray[np.intp]:
+    """Which of the rows that have these ids belongs to each item of the pool."""
+    _, names = _stored(IDS, ids, 0, None)
+    if len(names) != n:
+        raise BadInput(f"{len(names)} ids were given, the pool has {n} items: give each of its ids once")
+    pool = ShardedPool(folder)
+    theirs, ours = np.argsort(names), np.argsort(pool.ids)
+    if names.dtype.kind != pool.ids.dtype.kind or (names[theirs] != pool.ids[ours]).any():
+        positions_of(pool, names)  # says what is wrong with them
+    order = np.empty(n, np.intp)
+    order[ours] = theirs
+    return order
 
 
 def _shards(
@@ -253,14 +402,22 @@ def _wish(name: str, columns: Mapping[str, Kind], dtypes: Mapping[str, str]) -> 
 class _Later:
     """An array that is brought into its stored form a piece at a time, so that a mapped one is never held whole."""
 
-    def __init__(self, array: Any, kind: Kind, name: str, at: int) -> None:
-        self.array, self.kind, self.name, self.at = array, kind, name, at
+    def __init__(self, array: Any, kind: Kind, name: str, block: int, places: Any = None) -> None:
+        self.array, self.kind, self.name, self.block = array, kind, name, block
+        self.places = range(len(array)) if places is None else places  # the rows of the array that are meant
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self.places)
+
+    def at(self, rows: Any) -> _Later:
+        """Some of the rows: a slice, or places in any order where all were meant."""
+        places = self.places[rows] if isinstance(rows, slice) else rows
+        return _Later(self.array, self.kind, self.name, self.block, places)
 
     def __getitem__(self, rows: slice) -> Array:
-        part = given = to_numpy(self.array[rows])
+        places = self.places[rows]
+        wanted = slice(places.start, places.stop) if isinstance(places, range) else places
+        part = given = to_numpy(self.array[wanted])
         with np.errstate(over="ignore"):
             if self.kind.dtype != "bfloat16":
                 part = part.astype(self.kind.dtype, copy=False)
@@ -269,12 +426,12 @@ class _Later:
         values = part if self.kind.dtype != "bfloat16" else (part.astype(np.uint32) << 16).view(np.float32)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             bad = np.argwhere(~np.isfinite(values))
-            row = range(len(self.array))[rows][int(bad[0][0])]
+            row = places[int(bad[0][0])]
             lost = given.dtype.kind == "f" and np.isfinite(given[tuple(bad[0])])
             advice = "choose a wider dtype" if lost else "mend or leave out those items"
             raise NotFinite(
                 f"{self.name} to be written as {self.kind.dtype} hold NaN or infinity: {len(bad)} in these "
-                f"{len(values):,} rows, the first in row {row}{f' of block {self.at}' if self.at else ''}"
+                f"{len(values):,} rows, the first in row {row}{f' of block {self.block}' if self.block else ''}"
                 f"{f' ({given[tuple(bad[0])]:.4g}, beyond {self.kind.dtype})' if lost else ''}; {advice}"
             )
         return np.ascontiguousarray(part)
@@ -282,6 +439,8 @@ class _Later:
 
 def _stored(name: str, value: Any, at: int, wish: str | None) -> tuple[Kind, Any]:
     """What a column is, and its rows in the form they are stored in."""
+    if np.ma.is_masked(value):
+        raise BadInput(f"{name} has {np.ma.getmaskarray(value).sum()} masked values; fill them, or drop those items")
     array = value if isinstance(value, np.ndarray) or is_torch(value) else np.asarray(value)
     dtype = _dtype(array)
     if name == IDS:
@@ -362,23 +521,29 @@ def _bytes(kind: Kind) -> int:
     return size * max(prod(kind.shape), 1)
 
 
-def _save(path: Path, array: Array) -> File:
-    """Write one file, whole or not at all, also after a power cut."""
-    width = max(array.dtype.itemsize * prod(array.shape[1:]), 1)
+def _save(path: Path, rows: Any) -> File:
+    """Write one file from rows that can be sliced, a block at a time; whole or not at all, also after a power cut."""
+    first = rows[:1]
+    width = max(first.dtype.itemsize * prod(first.shape[1:]), 1)
     block = 64  # a power of two of rows: every block begins at a multiple of 64 bytes
     while block < _BLOCK_ROWS and block * width * 2 <= _BLOCK_BYTES:
         block *= 2
+    sums = []
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
+            facts = {"descr": first.dtype.str, "fortran_order": False, "shape": (len(rows), *first.shape[1:])}
+            np.lib.format.write_array_header_1_0(file, facts)
+            for start in range(0, len(rows), block):
+                piece = rows[start : start + block]
+                sums.append(f"{checksum(piece):016x}")
+                file.write(piece.data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    sums = tuple(f"{checksum(array[start : start + block]):016x}" for start in range(0, len(array), block))
-    return File(path.name, path.stat().st_size, array.dtype.str, block, sums)
+    return File(path.name, path.stat().st_size, first.dtype.str, block, tuple(sums))
 
 
 def _check_new(folder: Path, old: Manifest | None, new: Array) -> None:
