@@ -12,9 +12,11 @@ import ncalr
 from ncalr.acquire import Strategy, resolve
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.scores.ncal import by_moments, fuse
-from ncalr.data.shards import append_shards, write_shards
+from ncalr.data.exchange import by_item
+from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards
 from ncalr.engine import open_engine
 from ncalr.engine import work as working
+from ncalr.engine.hold import Holder, Share
 from ncalr.engine.lazy import Layers
 from ncalr.errors import BadInput, Damaged, MissingEvidence, NotFinite, UnknownName
 from ncalr.geometry import ClassStatistics
@@ -237,16 +239,12 @@ def test_strategies_that_need_the_whole_pool_at_once(folders):
 
 def test_columns_are_arrays_to_the_door_of_arrays(folders):
     """`ncalr.query` takes a column where it takes an array; the scores are then kept in memory."""
-    from ncalr.data.shards import ShardedPool
-
     pool = ShardedPool(folders / "7")
     found = ncalr.query("badge", 9, features=pool["features"], logits=pool["logits"])
     assert_same(found, ncalr.query("badge", 9, features=POOL["features"], logits=POOL["logits"]))
 
 
 def test_layers_of_a_column(folders):
-    from ncalr.data.shards import ShardedPool
-
     column = ShardedPool(folders / "7")["checkpoint_predictions"]
     layers, log = Layers(column), POOL["checkpoint_predictions"]
     assert (layers.shape, layers.ndim, len(layers), layers.nbytes) == (log.shape, 2, 5, log.nbytes)
@@ -350,5 +348,79 @@ def test_wide_rows_are_read_in_smaller_chunks(tmp_path):
 
 def test_what_is_known_of_the_items_are_columns(tmp_path):
     write_shards(tmp_path / "pool", {"features": np.eye(4)})
-    with pytest.raises(BadInput, match="has columns of its own: leave out flips, or write"):
+    with pytest.raises(BadInput, match="has columns of its own: leave out flips, or put them into it"):
         ncalr.query_pool("ncal", 1, tmp_path / "pool", flips=np.zeros(4, int))
+
+
+RECORDED = {
+    "flips": np.random.default_rng(3).integers(0, 6, N).astype(np.uint16),
+    "predictions": np.random.default_rng(4).integers(0, 4, N).astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize(("engine", "named"), [("local", False), ("local", True), ("processes", True)])
+def test_columns_that_were_put_are_asked(tmp_path, engine, named):
+    """A round: what a recorder counted, over features that stay; then the round after."""
+    ids, workers = NAMES if named else None, 2
+    write_shards(tmp_path, {"features": POOL["features"]}, ids=ids, shard_items=200)
+    for seed in (0, 1):
+        order = np.random.default_rng(seed).permutation(N)
+        recorded = {name: array[order] for name, array in RECORDED.items()}
+        put_columns(tmp_path, recorded, replace=True)
+        found = ncalr.query_pool("ncal", 30, tmp_path, **LABELLED, seed=5, engine=engine, workers=workers)
+        wanted = ncalr.query("ncal", 30, features=POOL["features"], **recorded, **LABELLED, ids=ids, seed=5)
+        assert_same(found, wanted)
+
+
+def test_rows_that_were_put_in_another_order(tmp_path):
+    write_shards(tmp_path, {"features": POOL["features"]}, ids=NAMES, shard_items=200)
+    order = np.random.default_rng(7).permutation(N)
+    put_columns(tmp_path, {name: array[order] for name, array in RECORDED.items()}, NAMES[order])
+    found = ncalr.query_pool("ncal", 30, tmp_path, **LABELLED, seed=5, workers=2)
+    assert_same(found, ncalr.query("ncal", 30, features=POOL["features"], **RECORDED, **LABELLED, ids=NAMES, seed=5))
+
+
+@pytest.mark.parametrize("strategy", ["margin", "badge", "bald", "ncal(select=quota)"])
+def test_every_kind_of_column_can_be_put(tmp_path, wanted, strategy):
+    """All but the features put one after the other, with older ones of the same names in their places before."""
+    stale = {name: array[::-1] if name == "logits" else array for name, array in POOL.items()}
+    write_shards(tmp_path, by_item({name: stale[name] for name in ("features", "logits")}), shard_items=129)
+    for name, array in by_item(POOL).items():
+        put_columns(tmp_path, {name: array}, replace=True)
+    assert_same(ncalr.query_pool(strategy, 30, tmp_path, **LABELLED, seed=5, workers=2), wanted(strategy))
+
+
+@pytest.mark.parametrize("engine", ["local", "processes"])
+def test_a_query_never_mixes_two_versions_of_a_column(tmp_path, engine):
+    """The pool is open, then a column is replaced: no answer. Another column that is put changes nothing."""
+    pool = write_shards(tmp_path, {"features": POOL["features"], **RECORDED}, shard_items=200)
+    ask = {**LABELLED, "seed": 5, "engine": engine, "workers": 2}
+    put_columns(tmp_path, {"logits": POOL["logits"]})
+    wanted = ncalr.query("ncal", 30, features=POOL["features"], **RECORDED, **LABELLED, seed=5)
+    assert_same(ncalr.query_pool("ncal", 30, pool, **ask), wanted)
+    put_columns(tmp_path, {"flips": RECORDED["flips"][::-1]}, replace=True)
+    with pytest.raises(BadInput, match=r"the columns flips of .* were replaced or dropped after the pool was opened"):
+        ncalr.query_pool("ncal", 30, pool, **ask)
+    put_columns(tmp_path, {}, drop=["flips"])
+    with pytest.raises(BadInput, match=r"the columns flips of .* were replaced or dropped"):
+        ncalr.query_pool("ncal", 30, pool, **ask)
+
+
+def test_a_share_is_held_of_the_columns_that_the_query_saw(tmp_path):
+    pool = write_shards(tmp_path, {"features": POOL["features"]})
+    share = Share(str(tmp_path), "features", None, [slice(0, 9)], pool.files)
+    assert Holder(share).chunks[0].n == 9
+    put_columns(tmp_path, {"features": POOL["features"]}, replace=True)
+    with pytest.raises(BadInput, match="the columns features"):
+        Holder(share)
+
+
+def test_a_flipped_byte_of_a_column_that_was_put(tmp_path):
+    write_shards(tmp_path, {"features": POOL["features"]}, shard_items=200)
+    put_columns(tmp_path, RECORDED)
+    path = tmp_path / "flips.put1-00002.npy"
+    data = bytearray(path.read_bytes())
+    data[-7] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match=r"flips\.put1-00002\.npy, rows 0\.\.199 \(items 400\.\.599 of the pool\)"):
+        ncalr.query_pool("ncal", 30, tmp_path, **LABELLED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ncalr.acquire.evidence import Evidence, source_of
@@ -19,6 +19,7 @@ class Share:
     kind: str  # of the space
     device: Any
     chunks: list[Any]
+    files: dict[str, str] = field(default_factory=dict)  # of the pool as the query opened it
 
 
 class Holder:
@@ -26,7 +27,9 @@ class Holder:
 
     def __init__(self, share: Share) -> None:
         pool = ShardedPool(share.folder)
-        names = {part for name in needs(share.kind) for part in source_of(name, pool.columns) or ()}
+        seen = share.files or pool.files
+        names = {part for name in needs(share.kind) for part in source_of(name, seen) or ()}
+        pool.check_files({name: seen[name] for name in names})
         backend = choose(share.device)
         self.kind = share.kind
         self.chunks = []

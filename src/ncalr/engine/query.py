@@ -89,7 +89,9 @@ def query_pool(
     }
     own = sorted(options.keys() & POOL_AXIS.keys())
     if own:
-        raise BadInput(f"a pool on disk has columns of its own: leave out {', '.join(own)}, or write one that has them")
+        raise BadInput(
+            f"a pool on disk has columns of its own: leave out {', '.join(own)}, or put them into it (put_columns)"
+        )
     plan = resolve(strategy, options)
     held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
     with held as ready:
@@ -269,6 +271,7 @@ class _Query:
             self.exclude,
             self.device,
             self.k,
+            files=self.store.files,
         )
 
     def _scored_from(self) -> set[str]:
@@ -374,7 +377,7 @@ def _shares(work: Work, rows: Any, n: int, kind: str, workers: int) -> list[Shar
     shares = []
     for first, last in pairwise(cuts):
         part = [p if isinstance(rows, slice) else rows[p] for p in pieces[first:last]]
-        shares.append(Share(work.folder, kind, work.device, part))
+        shares.append(Share(work.folder, kind, work.device, part, work.files))
     return shares
 
 

@@ -72,6 +72,7 @@ class Work:
     k: int = 0
     moments: Mapping[str, Moments] | None = None  # of the whole pool, for a second pass
     unit_rows: int = UNIT_ROWS
+    files: dict[str, str] = field(default_factory=dict)  # of the pool as the query opened it; see `ShardedPool.files`
     shared: dict[str, Any] = field(default_factory=dict)  # made once a process
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,8 +81,10 @@ class Work:
 
     @cached_property
     def pool(self) -> ShardedPool:
-        """The pool, opened once a process."""
-        return ShardedPool(self.folder)
+        """The pool, opened once a process; with the columns that the query saw."""
+        pool = ShardedPool(self.folder)
+        pool.check_files({name: self.files[name] for name in self.columns if name in self.files})
+        return pool
 
     @cached_property
     def plan(self) -> Plan:
