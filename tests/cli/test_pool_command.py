@@ -165,3 +165,87 @@ def test_a_column_that_is_missing_is_not_asked_for_as_a_flag(tmp_path):
         asked = CliRunner().invoke(app, ["query", "-k", "3", "--strategy", strategy, "--pool", str(tmp_path / "p")])
         assert words in str(asked.exception)
         assert "pass --logits" not in str(asked.exception)
+
+
+def test_put(folder, tmp_path):
+    """A round: flips and predictions into a pool with names, in the order of another file, then anew, then out."""
+    flips, order = np.arange(30, dtype=np.uint16), np.random.default_rng(0).permutation(30)
+    np.save(tmp_path / "flips.npy", flips[order])
+    np.save(tmp_path / "sampled.npy", np.full((2, 30, 4), 0.25, np.float32))
+    (tmp_path / "order.txt").write_text("\n".join(f"item-{at}" for at in order))
+    words = ["put", folder, f"flips={tmp_path / 'flips.npy'}"]
+    done = pool(*words, "--ids", tmp_path / "order.txt")
+    assert done.exit_code == 0, done.exception
+    assert "flips                    uint16" in done.output
+    assert done.stderr == ""
+    np.testing.assert_array_equal(ShardedPool(folder)["flips"][:], flips)
+    assert "say --replace" in str(pool(*words).exception)
+    done = pool(*words, f"sampled_probs={tmp_path / 'sampled.npy'}", "--replace", "--dtype", "sampled_probs=float16")
+    assert "sampled_probs            float16 of shape (2, 4)" in done.output
+    np.testing.assert_array_equal(ShardedPool(folder)["flips"][:], flips[order])
+    done = pool("put", folder, "--drop", "flips", "--drop", "sampled_probs")
+    assert "flips" not in done.output
+    assert pool("verify", folder).output == f"{folder}: whole\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "nothing to put"),
+        (["flips.npy"], "columns are put as NAME=FILE.npy, got flips.npy"),
+        (["flips=nowhere.npy"], "there is no file nowhere.npy"),
+        (["flip={log}"], "Did you mean 'flips'?"),
+        (["flips={f}"], "must be whole numbers"),
+        (["checkpoint_predictions={one}", "--replace"], "must have shape (t, n), got (30,)"),
+        (["flips={one}", "flips={log}"], "flips was given twice"),
+        (["--drop", "flips"], "no column 'flips'"),
+    ],
+)
+def test_what_cannot_be_put(folder, tmp_path, words, message):
+    np.save(tmp_path / "one.npy", np.arange(30))
+    files = {name: tmp_path / f"{name}.npy" for name in ("f", "log", "one")}
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert message in str(pool("put", folder, *(word.format(**files) for word in words)).exception)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_put_of_a_column_that_nobody_reads_is_noted(folder, tmp_path):
+    np.save(tmp_path / "one.npy", np.arange(30))
+    done = pool("put", folder, f"price={tmp_path / 'one.npy'}")
+    assert "note: no strategy of ncalr's own reads a column 'price'." in done.stderr
+    assert ShardedPool(folder)["price"].shape == (30,)
+
+
+def test_what_is_left_of_a_put_is_no_damage(folder, tmp_path):
+    (folder / "flips.put1-00000.npy.part").write_bytes(b"half")
+    done = pool("verify", folder)
+    assert (done.exit_code, done.stdout) == (0, f"{folder}: whole\n")
+    assert "note: 1 files are left of a put" in done.stderr
+    np.save(tmp_path / "one.npy", np.arange(30))
+    pool("put", folder, f"flips={tmp_path / 'one.npy'}")
+    assert pool("verify", folder).output == f"{folder}: whole\n"
+
+
+def test_a_query_with_columns_that_were_put(tmp_path):
+    """Files in, picks out: those of the same files without a pool."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "features": np.abs(rng.normal(size=(200, 4))).astype(np.float32),
+        "flips": rng.integers(0, 6, 200).astype(np.uint16),
+        "predictions": rng.integers(0, 3, 200).astype(np.uint8),
+        "labelled_features": np.abs(rng.normal(size=(12, 4))).astype(np.float32),
+        "labels": np.arange(12) % 3,
+    }
+    path = {name: str(tmp_path / f"{name}.npy") for name in arrays}
+    for name, array in arrays.items():
+        np.save(path[name], array)
+    folder = str(tmp_path / "pool")
+    pool("create", folder, f"features={path['features']}", "--shard-items", 60)
+    put = pool("put", folder, f"flips={path['flips']}", f"predictions={path['predictions']}")
+    assert put.exit_code == 0, put.exception
+    known = ["--labelled-features", path["labelled_features"], "--labels", path["labels"]]
+    plain = [word for name in ("features", "flips", "predictions") for word in (f"--{name}", path[name])]
+    of_pool = CliRunner().invoke(app, ["query", "-k", "9", "--pool", folder, *known])
+    of_files = CliRunner().invoke(app, ["query", "-k", "9", *plain, *known])
+    assert of_pool.stdout == of_files.stdout
+    assert len(of_pool.stdout.splitlines()) == 10

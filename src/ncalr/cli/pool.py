@@ -1,9 +1,9 @@
-"""`ncalr pool`: pools on disk, made, grown, looked at, checked, taken out again."""
+"""`ncalr pool`: pools on disk, made, grown, given columns, looked at, checked, taken out again."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,13 +53,14 @@ def create(
 
     Example: ncalr pool create pool features=features.npy logits=logits.npy --ids names.txt --dtype features=float16
     """
+    from ncalr.data.manifest import read_manifest
     from ncalr.data.shards import write_shards
 
     blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, skip_broken, device)
     stored |= _pairs(dtype)
     write_shards(folder, blocks, shard_items=shard_items, dtypes=stored)
     info(folder)
-    _note_strangers(folder)
+    _note_strangers(read_manifest(folder).columns)
 
 
 @app.command()
@@ -85,6 +86,39 @@ def append(
 
 
 @app.command()
+def put(
+    folder: Folder,
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="NAME=FILE.npy for each column, rows in the order of the pool.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Write columns anew that the pool has already.")] = False,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to take out of the pool.")] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="Rows in another order: a file of the pool's ids in that order, .npy, .txt or .csv."),
+    ] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(help="NAME=float16, bfloat16 or float32: how to store a column; as it comes.")
+    ] = None,
+) -> None:
+    """Put columns into a pool, for the items it has. After a failure or a kill it is as it was, or as it was to be.
+
+    Example: ncalr pool put pool flips=flips.npy predictions=predictions.npy --replace
+    """
+    from ncalr.cli.query import has_text_ids, read_ids
+    from ncalr.data.shards import put_columns
+    from ncalr.errors import BadInput
+
+    if any("=" not in source for source in sources or []):
+        raise BadInput(f"columns are put as NAME=FILE.npy, got {' '.join(sources or [])}")
+    columns, _ = _arrays(sources or [], None)
+    names = None if ids is None else read_ids(ids, texts=has_text_ids(folder))
+    put_columns(folder, columns, names, replace=replace, drop=drop or (), dtypes=_pairs(dtype))
+    info(folder)
+    _note_strangers(columns)
+
+
+@app.command()
 def info(folder: Folder) -> None:
     """Say what a pool holds."""
     from ncalr.data.manifest import IDS, read_manifest
@@ -101,9 +135,17 @@ def info(folder: Folder) -> None:
 @app.command()
 def verify(folder: Folder) -> None:
     """Read all of a pool and compare it with its checksums. Exit code 1 if anything is wrong."""
+    from ncalr.data.manifest import leftovers, read_manifest
     from ncalr.data.verify import verify as look
 
     found = look(folder)
+    left = leftovers(folder, read_manifest(folder))
+    if left:
+        print(
+            f"note: {len(left)} files are left of a put that was killed, or belong to one that is under way; they do "
+            f"no harm, and the next put removes them. The first is {left[0].name}",
+            file=sys.stderr,
+        )
     for damage in found:
         print(damage, file=sys.stderr)
     print(f"{folder}: {'whole' if not found else f'{len(found)} places are damaged'}")
@@ -154,14 +196,14 @@ def _blocks(
     return _arrays(named, ids) if named else _tables(sources, ids, rename, columns)
 
 
-def _note_strangers(folder: Path) -> None:
+def _note_strangers(columns: Iterable[str]) -> None:
     """Columns that no query will read: a name may be misspelt."""
     import difflib
 
     from ncalr.acquire.evidence import POOL_AXIS
-    from ncalr.data.manifest import IDS, read_manifest
+    from ncalr.data.manifest import IDS
 
-    for name in read_manifest(folder).columns.keys() - {*POOL_AXIS, IDS, "items"}:
+    for name in set(columns) - {*POOL_AXIS, IDS, "items"}:
         near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.6)
         hint = f" Did you mean {near[0]!r}?" if near else f" Strategies read {', '.join(POOL_AXIS)}."
         print(
@@ -198,10 +240,12 @@ def _tables(
 def _pairs(words: list[str] | None) -> dict[str, str]:
     from ncalr.errors import BadInput
 
-    pairs = {}
+    pairs: dict[str, str] = {}
     for word in words or []:
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise BadInput(f"expected NAME=VALUE, got {word!r}")
+        if name in pairs:
+            raise BadInput(f"{name} was given twice: {pairs[name]!r} and {value!r}")
         pairs[name] = value
     return pairs

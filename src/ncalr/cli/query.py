@@ -87,7 +87,7 @@ def run(
     given = {name: read_array(path) for name, path in arrays.items() if path is not None}
     given |= {"classes": classes, "seed": seed, "device": device}
     if pool is not None:
-        given["exclude"] = read_ids(exclude, texts=_has_text_ids(pool))
+        given["exclude"] = read_ids(exclude, texts=has_text_ids(pool))
         with _flags_named():
             picks = _of_pool(strategy, k, pool, given, engine, workers, address, ids)
     else:
@@ -129,7 +129,8 @@ def _only_with_pool(engine: str, workers: int | None, address: str | None) -> No
         raise BadInput(f"{', '.join(given)}: for --pool alone; arrays in files are worked on by all cores as it is")
 
 
-def _has_text_ids(pool: Path) -> bool:
+def has_text_ids(pool: Path) -> bool:
+    """Whether the ids of a pool on disk are texts."""
     from ncalr.data.manifest import IDS, read_manifest
 
     columns = read_manifest(pool).columns
@@ -156,7 +157,9 @@ def _of_pool(
 
     own = sorted(given.keys() & POOL_AXIS.keys()) + (["ids"] if ids is not None else [])
     if own:
-        raise BadInput(f"--pool has columns of its own: leave out {', '.join(own)}, or put them into the pool")
+        raise BadInput(
+            f"--pool has columns of its own: leave out {', '.join(own)}, or put them into the pool (ncalr pool put)"
+        )
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(str(pool))
