@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ncalr
+from ncalr.acquire import registry
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "numba", "scipy", "sklearn", "triton", "numpy"]
@@ -73,6 +74,10 @@ def test_examples_in_docstrings(name):
 
 @pytest.mark.parametrize("code", BLOCKS)
 def test_code_blocks_in_documents_run(code, tmp_path, monkeypatch):
+    """What they register is forgotten again."""
+    ncalr.strategies()  # all that ship are there before the copies are made
+    for name in ("_STRATEGIES", "_SELECTORS"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "document", "exec"), {"__name__": "document"})
 

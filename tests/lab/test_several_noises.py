@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import SGDClassifier
 from typer.testing import CliRunner
 
@@ -141,6 +142,7 @@ def test_killed_with_sigkill_and_resumed_it_ends_the_same(slow, tmp_path):
         [sys.executable, "-c", code, *map(str, words), str(tmp_path / "killed")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},  # sums come out alike
     )
     journal, until = tmp_path / "killed" / "none" / "runs" / "random-0" / "journal.jsonl", time.monotonic() + 120
     while child.poll() is None and time.monotonic() < until:
