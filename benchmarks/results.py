@@ -25,6 +25,7 @@ from beyond import part, table  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import runs_of, tried  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
+from slices import images  # noqa: E402
 from study import ABLATIONS, VARIANTS, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
@@ -109,13 +110,20 @@ def finished(experiments: Iterable[str]) -> list[Run]:
 
 
 def spent(experiments: Iterable[str]) -> str:
-    """What the trainings of some experiments took, from the slices."""
-    slices = [one for one in _slices() if one["experiment"] in set(experiments)]
+    """What the trainings of some experiments took, from the slices; of a whole run by the slices that noted images."""
+    mine = {name: one for name, one in plan().items() if name in set(experiments)}
+    slices = [one for one in _slices() if one["experiment"] in mine]
     seconds, trainings = sum(one["seconds"] for one in slices), sum(one["trainings"] for one in slices)
-    rounds = len(plan()[next(iter(experiments))].budgets)
+    if not trainings:
+        return ""
+    noted = [one for one in slices if "images" in one]
+    seen = sum(one["images"] for one in noted) if noted else images(STUDY, mine)
+    took = sum(one["seconds"] for one in noted) if noted else seconds
+    first = next(iter(mine.values()))
+    whole = recipe(first.recipe).epochs * sum(first.budgets)
     return (
-        f"{trainings} trainings in {seconds / 60:.1f} minutes of one H200, scoring included: {rounds * seconds / max(trainings, 1):.0f} s for the {rounds} rounds of "
-        "a run, several runs side by side."
+        f"{trainings} trainings in {seconds / 60:.1f} minutes of one H200, scoring included, several runs side by side: {seen / took:,.0f} images a second"
+        f"{' since images are noted' if noted and len(noted) < len(slices) else ''}, so {whole * took / seen:.0f} s for the {len(first.budgets)} rounds of a run."
     )
 
 

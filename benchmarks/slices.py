@@ -14,6 +14,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
 from ncalr.learn.learner import Job
+from ncalr.learn.recipes import recipe
 
 Group = Mapping[str, Experiment]
 """Experiments by name, on one dataset with one network and one recipe: their trainings run side by side."""
@@ -37,7 +38,7 @@ def train(
         print(title, flush=True)
         first = next(iter(group.values()))
         dataset = load(first.dataset, data)
-        began, before = time.perf_counter(), trainings(out, group)
+        began, before, seen = time.perf_counter(), trainings(out, group), images(out, group)
         learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
         classes = len(dataset.classes)
         parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
@@ -47,7 +48,7 @@ def train(
             say(run)
 
         runs = conduct_together(parts, learner, watch, clock.too_late, seeds)
-        note(out, title, trainings(out, group) - before, began, together)
+        note(out, title, trainings(out, group) - before, began, together, images(out, group) - seen)
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
@@ -81,7 +82,21 @@ def trainings(out: Path, names: Collection[str]) -> int:
     return sum(len(run.accuracies) for run in runs)
 
 
-def note(out: Path, title: str, done: int, began: float, together: int) -> None:
+def images(out: Path, group: Group) -> int:
+    """How many images they have trained on so far; a first training that runs of a seed share is one."""
+    found: dict[Any, int] = {}
+    for name, experiment in group.items():
+        epochs = recipe(experiment.recipe).epochs
+        for run in read_runs(out / name) if (out / name / "experiment.json").exists() else []:
+            trained = [line for line in run.lines if "accuracy" in line]
+            for number, line in enumerate(trained):
+                shared = (experiment.dataset, experiment.noise, run.seed, line["labelled"])
+                key = (name, run.strategy, run.seed, number) if number else shared
+                found[key] = epochs * line["labelled"]
+    return sum(found.values())
+
+
+def note(out: Path, title: str, done: int, began: float, together: int, seen: int = 0) -> None:
     """Write down what a piece of work took, where anything was done."""
     import torch
 
@@ -90,7 +105,7 @@ def note(out: Path, title: str, done: int, began: float, together: int) -> None:
     spent = {"experiment": title, "trainings": done, "seconds": round(time.perf_counter() - began, 1)}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     with (out / "slices.jsonl").open("a") as log:
-        log.write(json.dumps(spent | {"together": together, "gpu": gpu}) + "\n")
+        log.write(json.dumps(spent | ({"images": seen} if seen else {}) | {"together": together, "gpu": gpu}) + "\n")
 
 
 def status(out: Path, plan: Group) -> None:

@@ -116,7 +116,12 @@ def test_slices_add_up(study, root, capsys, monkeypatch):
     for name in experiments:
         assert [answers for answers, _ in read_runs(root / "out" / name)[0].accuracies] == [30, 45]
     noted = [json.loads(line) for line in (root / "out" / "slices.jsonl").read_text().splitlines()]
-    assert [(line["experiment"], line["trainings"]) for line in noted] == [("plain", 2), ("plain", 4)]
+    facts = [(line["experiment"], line["trainings"], line["images"]) for line in noted]
+    runs = [read_runs(root / "out" / name)[0] for name in experiments]
+    learnt = [line["labelled"] for run in runs for line in run.lines if "accuracy" in line]
+    assert facts[0] == ("plain", 2, 2 * (30 + 45))
+    assert facts[1][:2] == ("plain", 4)
+    assert facts[0][2] + facts[1][2] == 2 * (sum(learnt) - 30), "two policies share the first"
 
 
 def test_what_is_kept_is_enough_to_go_on(study, root, monkeypatch):

@@ -83,7 +83,16 @@ def test_a_page_with_every_part(results):
     (results.STUDY / "slices.jsonl").write_text('{"experiment": "mini_imagenet", "trainings": 147, "seconds": 1470}\n')
     row, text = page_of(results, "mini_imagenet")
     assert "| Holds: above random and above every rival measured. |" in row
-    assert "147 trainings in 24.5 minutes of one H200, scoring included: 70 s for the 7 rounds of a run" in text
+    images = 100 * (3 * 5_000 + 21 * sum(range(7_500, 20_001, 2_500)))  # a first training a seed, then each its own
+    assert (
+        f"side by side: {images / 1470:,.0f} images a second, so {8_750_000 * 1470 / images:.0f} s for the 7 ro" in text
+    )
+    with (results.STUDY / "slices.jsonl").open("a") as more:
+        more.write('{"experiment": "mini_imagenet", "trainings": 3, "seconds": 50, "images": 3500000}\n')
+    found = results.spent(["mini_imagenet"])
+    assert found.startswith("150 trainings in 25.3 minutes of one H200, scoring included, several runs side by side")
+    assert found.endswith("70,000 images a second since images are noted, so 125 s for the 7 rounds of a run.")
+    assert results.spent(["cifar100"]) == ""
     ncal = next(line for line in text.splitlines() if line.startswith("| ncal |"))
     assert "| 72.11 | 3 | 11 | 0.50 |" in ncal, "the paper's figure, seeds, passes over the pool, seconds of scoring"
     assert next(line for line in text.splitlines() if line.startswith("| random |")).endswith(

@@ -118,7 +118,7 @@ def test_each_member_is_the_experiment_alone(whole, tmp_path):
     assert len({json.dumps(said) for said in labels.values()}) == 4, "other noises, other labels"
 
 
-@pytest.mark.parametrize("limit", [0, 13, TRAININGS - 1])
+@pytest.mark.parametrize("limit", [13])
 def test_killed_and_resumed_it_ends_the_same(whole, tmp_path, limit):
     Quick.limit = limit
     with pytest.raises(KeyboardInterrupt):

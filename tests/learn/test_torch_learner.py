@@ -451,14 +451,13 @@ def test_needs_of_strategies():
 
 def test_under_wrong_labels_the_terminal_phase_begins_where_nothing_moves_any_more(digits):
     """A loss that stands them never learns all labels, and comes to rest before the schedule says so."""
-    rng = np.random.default_rng(0)
-    pool, labels = ArrayPool(digits[0]), digits[1]
+    rng, labels = np.random.default_rng(0), digits[1]
+    pool = ArrayPool((digits[0] / 240).astype(np.float32).reshape(len(labels), -1))
     wrong = np.where(rng.random(len(labels)) < 0.2, (labels + rng.integers(1, 10, len(labels))) % 10, labels)
-    for seed in range(3):
-        tolerant = TorchLearner("resnet8", "digits(loss=gce, epochs=80, fallback=0.95)", device="cpu", progress=False)
-        record = tolerant.fit(job(pool, wrong, 400, seed=seed, needs=frozenset())).record
-        assert max(check["accuracy"] for check in record.history) < 0.95
-        assert record.began > 48, "behind the first step of the rate"
-        if record.rule == "plateau":
-            return
-    raise AssertionError("three trainings went on until the fallback")
+    tolerant = learner(
+        net="mlp(widths=64)", **{**QUICK, "loss": "gce", "epochs": 80, "checkpoints": 10, "fallback": 0.95}
+    )
+    record = tolerant.fit(job(pool, wrong, 400, needs=frozenset())).record
+    assert max(check["accuracy"] for check in record.history) < 0.95
+    assert record.rule == "plateau"
+    assert record.began > 48, "behind the first step of the rate"
