@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import SGDClassifier
 from typer.testing import CliRunner
 
@@ -62,15 +56,9 @@ class Quick(SklearnLearner):
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch, request):
+def _quick(monkeypatch):
     Quick.limit, Quick.trained = None, 0
-    if "slow" not in request.fixturenames:
-        monkeypatch.setattr("ncalr.learn.TorchLearner", Quick)
-
-
-@pytest.fixture
-def slow():
-    """With networks."""
+    monkeypatch.setattr("ncalr.learn.TorchLearner", Quick)
 
 
 @pytest.fixture(scope="module")
@@ -131,30 +119,6 @@ def test_killed_and_resumed_it_ends_the_same(whole, tmp_path, limit):
     assert journals(tmp_path) == journals(whole)
     for name in ("report.md", "noises.csv", "summary.json"):
         assert (tmp_path / name).read_text() == (whole / name).read_text()
-
-
-def test_killed_with_sigkill_and_resumed_it_ends_the_same(slow, tmp_path):
-    words = ["run", "digits", "--strategy", "random", "--against", "", "--seeds", 1, "--start", 20, "--step", 10]
-    words += ["--end", 50, "--recipe", "digits(epochs=2, checkpoints=2)", "--device", "cpu"]
-    words += ["--noise", "symmetric(rate=0.2)", "--noise", "none", "--out"]
-    code = "from ncalr.cli import main; main()"
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words), str(tmp_path / "killed")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},  # sums come out alike
-    )
-    journal, until = tmp_path / "killed" / "none" / "runs" / "random-0" / "journal.jsonl", time.monotonic() + 120
-    while child.poll() is None and time.monotonic() < until:
-        if journal.exists() and journal.read_bytes().count(b"\n") == 2:
-            os.kill(child.pid, signal.SIGKILL)
-            break
-        time.sleep(0.005)
-    assert child.wait() == -signal.SIGKILL
-    assert invoke(*words, tmp_path / "whole").exit_code == 0
-    assert journals(tmp_path / "killed") != journals(tmp_path / "whole")
-    assert invoke(*words, tmp_path / "killed").exit_code == 0
-    assert journals(tmp_path / "killed") == journals(tmp_path / "whole")
 
 
 def test_what_is_done_is_not_done_again(whole):
