@@ -93,8 +93,9 @@ class Event:
         self.looks = 0
 
 
-def test_the_next_training_begins_as_soon_as_there_is_room():
-    """Five trainings of one to five steps, two at a time; the last two are known only after the first has ended."""
+@pytest.mark.parametrize("together", [2, 4])
+def test_the_next_training_begins_as_soon_as_there_is_room(together):
+    """Five trainings; the last two are known only after the first has ended, and four places have to ask again."""
     begun, ended, alive, most = [], [], set(), []
 
     def training(name, steps):
@@ -116,14 +117,14 @@ def test_the_next_training_begins_as_soon_as_there_is_room():
         yield training("e", 1)
 
     numbers = []
-    for at, result in side_by_side(source(), 2):
+    for at, result in side_by_side(source(), together):
         numbers.append(at)
         ended.append(result)
     assert begun == ["a", "b", "c", "d", "e"]
     assert sorted(ended) == ["A", "B", "C", "D", "E"]
     assert ended.index("A") < ended.index("B"), "the short one does not wait for the long one"
     assert [result.lower() for result in ended] == ["abcde"[at] for at in numbers]
-    assert max(most) == 2
+    assert max(most) == min(together, 3)
     assert list(side_by_side(iter([]), 3)) == []
     assert list(side_by_side(iter([None, training("f", 1)]), 3)) == [], "nothing under way, and nothing to be had"
 

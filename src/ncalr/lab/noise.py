@@ -10,7 +10,7 @@ import numpy as np
 
 from ncalr.data.pool import Pool
 from ncalr.lab.runner import Run, spent
-from ncalr.lab.statistics import estimate
+from ncalr.lab.statistics import estimate, plain
 from ncalr.loop.state import State
 from ncalr.oracles import Oracle
 
@@ -59,7 +59,7 @@ def wrong_at_last(runs: list[Run], truth: Mapping[Any, int]) -> dict[str, dict[s
     last = max(budget for found in rows.values() for budget in found)
     shares = {name: [row.wrong for row in found.get(last, [])] for name, found in rows.items()}
     found = {name: estimate(np.array(values, np.float64)) for name, values in shares.items() if values and truth}
-    return {name: {side: _plain(getattr(one, side)) for side in ("mean", "low", "high")} for name, one in found.items()}
+    return {name: {side: plain(getattr(one, side)) for side in ("mean", "low", "high")} for name, one in found.items()}
 
 
 def wrong_answers(oracle: Oracle, truth: Mapping[Any, int], times: int = 1) -> float:
@@ -95,7 +95,3 @@ def _cell(found: list[Learnt]) -> str:
     items = f"{np.mean([row.items for row in found]):,.0f}"
     known = [row.wrong for row in found if row.wrong is not None]
     return f"{100 * np.mean(known):.1f} % of {items}" if known else f"{items} items"
-
-
-def _plain(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None

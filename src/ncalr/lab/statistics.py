@@ -417,8 +417,8 @@ def summary(
         "detectable": detectable(curves, alpha=alpha, power=power) if has_random else None,
         "notes": _notes(curves, [*(to_random or {}).values(), *(to_best or {}).values()], test),
     }
-    plain: dict[str, Any] = _plain(parts)
-    return plain
+    figures: dict[str, Any] = plain(parts)
+    return figures
 
 
 # one array of differences
@@ -607,15 +607,16 @@ def _pair_notes(difference: Difference, test: Test) -> list[str]:
     return notes * (untested > 0) + low_power * (test == "wilcoxon" and difference.seeds < 6)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Figures as JSON takes them: lists and dictionaries, None for what is not finite."""
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value
