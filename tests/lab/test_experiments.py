@@ -121,6 +121,13 @@ def test_told_that_it_is_enough_it_ends_what_it_began_and_goes_on_later(whole, t
     assert journals(tmp_path) == journals(whole[0])
 
 
+@pytest.mark.parametrize("together", [1, 4])
+def test_a_training_that_is_too_large_leaves_its_place_to_smaller_ones(tmp_path, together):
+    runs = conduct(EXPERIMENT, Abreast(together), setting, 4, tmp_path, enough=lambda job: job.round > 2)
+    assert {len(run.accuracies) for run in runs} == {2}, "every run of every seed comes as far as it may"
+    assert all(run.job is not None and run.job.round == 3 for run in runs)
+
+
 def test_resumed_where_torch_has_other_threads_it_ends_with_the_same_bytes(tmp_path):
     """Sums on a CPU come out otherwise with another number of threads: a run keeps the one it began with."""
     experiment = Experiment(

@@ -69,8 +69,8 @@ def conduct(
 ) -> list[Run]:
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
 
-    `enough(job)` is asked before a training begins; when it says so no other begins, those that run are waited for, and
-    the runner leaves and can be started again. With `seeds`, the runs of these alone: the others may be conducted
+    `enough(job)` is asked before a training begins. One for which it says so is left, a later one may still be let
+    through; when none is, those that run are waited for, and the runner leaves and can be started again. With `seeds`, the runs of these alone: the others may be conducted
     elsewhere at the same time.
     """
     return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds)
@@ -99,20 +99,18 @@ def conduct_together(
         begun: list[list[Run]] = []  # whose training each is, in the order in which they were begun
 
         def jobs() -> Generator[Job | None, None, None]:
-            while waiting:
-                first = min(waiting, key=_order)
-                job = first.job
-                assert job is not None  # noqa: S101 (only runs with a job wait)
-                if enough and enough(job):
-                    return
+            while True:
+                found = _first(waiting, enough)
+                if found is None:  # until a training that is under way brings another
+                    yield None
+                    continue
+                first, job = found
                 key = _same(first)
                 begun.append([run for run in waiting if _same(run) == key])
                 waiting[:] = [run for run in waiting if _same(run) != key]
                 wanted = job.needs | (first_needs if job.round == 1 else set())
                 with first.journal.threads():
                     yield replace(job, needs=wanted)
-                while not waiting:
-                    yield None
 
         with closing(jobs()) as source:
             for at, model in fit_each(learner, source):
@@ -225,6 +223,14 @@ def _advance(run: Run, model: Model) -> None:
 def _tell(watcher: Watcher | None, run: Run) -> None:
     if watcher is not None:
         watcher(run)
+
+
+def _first(waiting: list[Run], enough: Callable[[Job], bool] | None) -> tuple[Run, Job] | None:
+    """The first run in order whose training may begin."""
+    for run in sorted(waiting, key=_order):
+        if run.job is not None and not (enough and enough(run.job)):
+            return run, run.job
+    return None
 
 
 def _order(run: Run) -> tuple[int, int, int]:
