@@ -426,6 +426,7 @@ def variants(out: Path, most: float) -> None:
     plan: list[tuple[Any, ...]] = [
         ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
         ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
+        ("batches made by torch", 6, 128, patch.object(slot_module, "_kernels", lambda: None)),
         ("as it is", 10, 128),
         ("as it is", 6, 256),
         ("as it is", 4, 512),
@@ -442,7 +443,7 @@ def variants(out: Path, most: float) -> None:
         except Exception as error:  # the others are still wanted
             print(f"{name}, {count} x {batch} failed: {error!r:.300}", flush=True)
             continue
-        if name in ("weights cast by autocast", "slopes added by autograd"):
+        if name in ("weights cast by autocast", "slopes added by autograd", "batches made by torch"):
             same = alike([reference, *thirty_steps(found, pool, labels)])
             result["checks"][f"{name}: the same weights after thirty steps"] = same
     del found

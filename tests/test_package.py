@@ -26,6 +26,7 @@ BLOCKS = [
 ELSEWHERE = (
     "triton_kernels",
     "triton_norm",
+    "triton_step",
     "migrations.env",
 )  # need Triton (torch's CUDA builds); run by Alembic only
 MODULES = [

@@ -70,8 +70,8 @@ def conduct(
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
 
     `enough(job)` is asked before a training begins. One for which it says so is left, a later one may still be let
-    through; when none is, those that run are waited for, and the runner leaves and can be started again. With `seeds`, the runs of these alone: the others may be conducted
-    elsewhere at the same time.
+    through; when none is, those that run are waited for, and the runner leaves and can be started again. With `seeds`,
+    the runs of these alone: the others may be conducted elsewhere at the same time.
     """
     return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds)
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class Slot:
             )
         device = build.device
         self.cuda = device.type == "cuda"
+        self.kernels = _kernels() if self.cuda and not self.ranks.together else None
         self.stream: Any = torch.cuda.Stream(device) if self.cuda else None
         self.net = self._fresh(0)
         for module in self.dropouts():
@@ -320,38 +322,48 @@ class Slot:
         self.graph = None
 
     def _step(self) -> None:
-        at = self.order.index_select(0, self.row)[0]
-        y = self.target.index_select(0, self.row)[0]
-        items, rows = (self.feed.items, at) if self.raw is None else (self.raw, torch.arange(len(at), device=at.device))
-        mine, whole = self.ranks.part(len(at)), len(at)  # everything, where there is one process
-        y = y[mine]
-        if self.moves:
-            shift, mirror = self.shift.index_select(0, self.row)[0], self.mirror.index_select(0, self.row)[0]
-            raw = cut(items, rows[mine], shift[mine], mirror[mine])
-        else:
-            raw = items[rows[mine]]
-        x = self.feed.normalise(raw, self.dtype)
+        x, y, who = self._batch()
         if self.recipe.mixup:
             lam = self.lam.index_select(0, self.row)[0]
             x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
         with self.autocast(), self.halves.lent():
             logits = self.model(x).float()
-        who = self.who.index_select(0, self.row)[0][mine]
         loss = self.loss(logits, y, who)
         if self.recipe.mixup:
             loss = lam * loss + (1 - lam) * self.loss(logits, y.flip(0), who.flip(0))
         if self.ranks.together:
-            loss = loss * (len(y) / whole) if len(y) else 0 * logits.sum()
+            loss = loss * (len(y) / self.build.batch) if len(y) else 0 * logits.sum()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self._add_slopes()
+        self._advance(loss.detach())
+        self.optimiser.step()
+
+    def _batch(self) -> Any:
+        """The items of this step as the network reads them, their classes, their places among the labelled ones."""
+        items = self.feed.items if self.raw is None else self.raw
+        if self.kernels is not None and self.feed.normalise.images:
+            return self.kernels.batch(self, self.dtype)
+        at, y, who = (table.index_select(0, self.row)[0] for table in (self.order, self.target, self.who))
+        mine = self.ranks.part(len(at))  # everything, where there is one process
+        rows = (at if self.raw is None else torch.arange(len(at), device=at.device))[mine]
+        if self.moves:
+            shift, mirror = self.shift.index_select(0, self.row)[0], self.mirror.index_select(0, self.row)[0]
+            raw = cut(items, rows, shift[mine], mirror[mine])
+        else:
+            raw = items[rows]
+        return self.feed.normalise(raw, self.dtype), y[mine], who[mine]
+
+    def _advance(self, loss: Any) -> None:
+        """The rate of this step; the first step whose loss was not finite; on to the next row."""
+        if self.kernels is not None:
+            self.kernels.advance(self, loss)
+            return
         if self.cuda:
             self.rate.copy_(self.rates.index_select(0, self.done)[0])
-        self.optimiser.step()
-        with torch.no_grad():
-            self.bad.copy_(torch.minimum(self.bad, torch.where(torch.isfinite(loss.detach()), NEVER, self.done)))
-            self.row += 1
-            self.done += 1
+        self.bad.copy_(torch.minimum(self.bad, torch.where(torch.isfinite(loss), NEVER, self.done)))
+        self.row += 1
+        self.done += 1
 
     def _add_slopes(self) -> None:
         """The gradient of the whole batch: the sum of those of its parts, in one message."""
@@ -383,6 +395,16 @@ class Slot:
                 f"{max(self.build.batch // 2, 2)}, fewer runs side by side (together=1) or a smaller network"
             ) from None
         self.graph = graph
+
+
+@cache
+def _kernels() -> Any:
+    """`ncalr.kernels.triton_step`, where there is Triton."""
+    try:
+        from ncalr.kernels import triton_step
+    except ImportError:
+        return None
+    return triton_step
 
 
 def number(*parts: int) -> int:

@@ -41,7 +41,7 @@ from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
-AHEAD = 8  # steps given to the device between two looks at the other runs
+STEPS, AHEAD = 16, 4  # steps given to the device between two looks at the other runs, and how many times ahead of it
 SAVE_SECONDS = 20.0
 LARGEST_HALF = 65504.0
 
@@ -175,9 +175,9 @@ class TorchLearner:
             slot.begin(epoch)
             for place in range(slot.steps):
                 slot.step(place, epoch)
-                if place % AHEAD == AHEAD - 1 or place == slot.steps - 1:
+                if (slot.steps * epoch + place) % STEPS == 0:
                     marks.append(slot.mark())
-                    if len(marks) > 2:
+                    if len(marks) > AHEAD:
                         yield marks.popleft()
             record.images += slot.steps * slot.build.batch
             self.progress.step(at, epoch, slot.steps * slot.build.batch)

@@ -1,4 +1,4 @@
-"""The fused normalisation, run by Triton's interpreter: no GPU needed, but Triton."""
+"""The kernels of training, run by Triton's interpreter: no GPU needed, but Triton."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 
-def test_forwards_and_backwards_as_in_float64():
+@pytest.mark.parametrize(("script", "said"), [("norm_script.py", "as in float64"), ("step_script.py", "as with torch")])
+def test_kernels_compute_what_they_should(script, said):
     pytest.importorskip("triton", reason="needs triton, which comes with torch's builds for GPUs")
-    script = Path(__file__).with_name("norm_script.py")
     done = subprocess.run(
-        [sys.executable, script],
+        [sys.executable, Path(__file__).with_name(script)],
         env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -23,4 +23,4 @@ def test_forwards_and_backwards_as_in_float64():
     if "only 0-dimensional arrays" in done.stderr:
         pytest.skip("the interpreter of this Triton needs NumPy below 2.4")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "as in float64\n"
+    assert done.stdout == f"{said}\n"
