@@ -2,7 +2,7 @@
 
 docs/results/*.md       a page an experiment: what the paper says, what we measured, a verdict
 docs/results/*.svg      learning curves and differences
-README.md               the summary on wrong labels
+README.md               the summaries of the study and on wrong labels
 results/PLAN.md         what is done, what is missing, and about how many GPU minutes that takes
 """
 
@@ -21,24 +21,22 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from beyond import part, table  # noqa: E402
+from beyond import part, table, verdict  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import runs_of, tried  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from slices import images  # noqa: E402
 from study import ABLATIONS, VARIANTS, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.evaluations import TITLES  # noqa: E402
 from ncalr.lab.report import curves_of, result_rows  # noqa: E402
 from ncalr.lab.runner import Run, read_runs  # noqa: E402
-from ncalr.lab.statistics import estimate, summary  # noqa: E402
+from ncalr.lab.statistics import aubc, estimate, summary  # noqa: E402
 from ncalr.learn.learner import needs_of  # noqa: E402
 from ncalr.learn.recipes import recipe  # noqa: E402
 
 STUDY, NOISE, PAGES = ROOT / "results" / "study", ROOT / "results" / "noise", ROOT / "docs" / "results"
 README = ROOT / "README.md"
-IMAGES_A_SECOND = 62_000  # measured over whole slices, prediction and scoring included
 
 
 @dataclass(frozen=True)
@@ -55,19 +53,27 @@ class Page:
     """Parts of the page about the evaluations of its runs."""
 
 
+def _with_all(data: str) -> float:
+    """Test accuracy with all labels, in percent, by `training_gpu.py accuracy`."""
+    lines = (ROOT / "results" / "training_gpu_accuracy.jsonl").read_text().splitlines()
+    wanted = {"data": data, "labels": 50_000, "recipe": "strong(epochs=100)"}
+    found = [line["accuracy"] for line in map(json.loads, lines) if wanted.items() <= line["run"].items()]
+    return 100 * float(np.mean(found))
+
+
 PAGES_OF = (
     Page(
         "cifar10",
         "CIFAR-10, 1,000 to 10,000 labels",
         ("cifar10", "cifar10-rest", "cifar10-variants", "cifar10-five"),
         "The paper shows CIFAR-10 in a figure only, without numbers: NCAL above Random, Coreset and CDAL from 2 to 20 % of the "
-        "labels, 90 % with all of them. Our full-data accuracy with the same recipe is 94.9 %, so our curves lie higher.",
+        f"labels, 90 % with all of them. Ours has {_with_all('cifar10'):.2f} % with all of them (`strong(epochs=100)`), so our curves lie higher.",
     ),
     Page(
         "cifar100",
         "CIFAR-100, 5,000 to 22,500 labels",
         ("cifar100", "cifar100-five"),
-        "A figure without numbers: NCAL above Random, Coreset and CDAL from 10 to 45 %; 70.75 % with all labels.",
+        f"A figure without numbers: NCAL above Random, Coreset and CDAL from 10 to 45 %; 70.75 % with all labels, ours {_with_all('cifar100'):.2f} % (`strong(epochs=100)`).",
     ),
     Page(
         "mini_imagenet",
@@ -110,21 +116,22 @@ def finished(experiments: Iterable[str]) -> list[Run]:
 
 
 def spent(experiments: Iterable[str]) -> str:
-    """What the trainings of some experiments took, from the slices; of a whole run by the slices that noted images."""
+    """What the trainings of some experiments took, from the slices; a whole run by the last one that noted images."""
     mine = {name: one for name, one in plan().items() if name in set(experiments)}
     slices = [one for one in _slices() if one["experiment"] in mine]
     seconds, trainings = sum(one["seconds"] for one in slices), sum(one["trainings"] for one in slices)
     if not trainings:
         return ""
-    noted = [one for one in slices if "images" in one]
-    seen = sum(one["images"] for one in noted) if noted else images(STUDY, mine)
-    took = sum(one["seconds"] for one in noted) if noted else seconds
-    first = next(iter(mine.values()))
-    whole = recipe(first.recipe).epochs * sum(first.budgets)
-    return (
-        f"{trainings} trainings in {seconds / 60:.1f} minutes of one H200, scoring included, several runs side by side: {seen / took:,.0f} images a second"
-        f"{' since images are noted' if noted and len(noted) < len(slices) else ''}, so {whole * took / seen:.0f} s for the {len(first.budgets)} rounds of a run."
+    text = (
+        f"{trainings} trainings in {seconds / 60:.1f} minutes of one H200, scoring included, several runs side by side."
     )
+    noted = [one for one in slices if "images" in one]
+    if not noted:
+        return text
+    first, last = next(iter(mine.values())), noted[-1]
+    pace = last["images"] / last["seconds"]
+    whole = recipe(first.recipe).epochs * sum(first.budgets)
+    return f"{text} The last slice: {pace:,.0f} images a second, so {whole / pace:.0f} s for the {len(first.budgets)} rounds of a run."
 
 
 def write_page(page: Page) -> str:
@@ -135,30 +142,36 @@ def write_page(page: Page) -> str:
     if not runs:
         (PAGES / f"{page.name}.md").write_text(head + "**Ours.** No run has finished yet; see `results/PLAN.md`.\n")
         return f"| {page.title} | not measured yet | | |"
+    seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
+    behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
+    runs = [run for run in runs if run.strategy not in behind]
     curves, _ = curves_of(runs)
     found = summary(curves, np.random.default_rng(0))
-    seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
     (PAGES / f"{page.name}_curves.svg").write_text(plots.learning_curves(found))
-    few = min(seeds.values())
     text = (
         head
         + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
     text += table(*_columns(page, found, runs, seeds)) + "\n"
-    text += f"\n{spent(page.experiments)}\n"
+    if behind:
+        waiting = ", ".join(f"{name} ({count})" for name, count in behind.items())
+        text += f"\nNot shown, since too few of their seeds are finished: {waiting}.\n"
+    text += f"\n{spent(page.experiments)} GPU seconds of a run: its scoring, and its training over the number of runs side by side.\n"
     text += f"\n![Learning curves](./{page.name}_curves.svg)\n"
-    if few > 1 and found.get("to_random"):
+    if curves.seeds > 1 and found.get("to_random"):
         (PAGES / f"{page.name}_differences.svg").write_text(plots.differences(found))
         text += f"\n![Difference to random, paired by seed](./{page.name}_differences.svg)\n"
     budgets = [int(b) for b in found["budgets"]]
     rows = [[name, *_budget_cells(found, name)] for name in found["strategies"]]
     text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
-    verdict = _verdict(found, few)
-    text += f"\n\n**Verdict.** {verdict}\n"
+    short, figures = verdict(_areas(runs))
+    text += f"\n\n**Verdict.** {short}\n"
+    if figures:
+        text += f"\nMean accuracy over the curve, points, paired by seed, with 95 % intervals: {figures}\n"
     parts = [part(name, runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
     text += "".join(f"\n{text}\n" for text in parts)
     (PAGES / f"{page.name}.md").write_text(text)
-    return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {verdict} |"
+    return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {short} |"
 
 
 def _columns(
@@ -166,23 +179,30 @@ def _columns(
 ) -> tuple[list[str], list[list[str]]]:
     head, rows = result_rows(found)
     best = found.get("to_best_rival") or {}
+    together = next((one["together"] for one in _slices() if one["experiment"] in page.experiments), 1)
     theirs = ["the paper"] if page.figures else []
-    head = [*head, "against the best rival", *theirs, "seeds", "passes over the pool a round", "s of scoring a round"]
+    head = [
+        *head,
+        "against the best rival",
+        *theirs,
+        "seeds",
+        "passes over the pool a round",
+        "s of scoring a round",
+        "GPU s a run",
+    ]
     for row in rows:
         name = row[0]
         against = best.get(name)
         gap = ""
         if against and against.get("aubc") and against["aubc"]["mean"] is not None:
-            gap = f"{100 * against['aubc']['mean']:+.1f} to {against['rival']}"
-        scoring = [
-            line["seconds"]["round"]
-            for run in runs
-            if run.strategy == name
-            for line in run.lines
-            if line.get("seconds")
-        ]
+            low, mean, high = (against["aubc"][side] for side in ("low", "mean", "high"))
+            interval = "" if low is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
+            gap = f"{100 * mean:+.1f}{interval} to {against['rival']}"
+        took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs if run.strategy == name]
+        scoring = [one["round"] for run in took for one in run]
+        gpu = [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
         figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
-        row += [gap, *figure, str(seeds[name]), _passes(page, name), f"{np.median(scoring):.2f}"]
+        row += [gap, *figure, str(seeds[name]), _passes(page, name), f"{np.median(scoring):.2f}", f"{np.mean(gpu):.0f}"]
     return head, rows
 
 
@@ -204,19 +224,13 @@ def _last(found: dict[str, Any], name: str) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
 
 
-def _verdict(found: dict[str, Any], seeds: int) -> str:
-    """Plain words about the paper's claim that ncal is above its rivals."""
-    if seeds < 3 or "ncal" not in found["strategies"]:
-        return f"Too early: {seeds} of 3 seeds are finished."
-    area = {name: values["mean"] for name, values in found["aubc"].items() if "ncal(" not in name}
-    over_random = found["to_random"]["ncal"]["aubc"]
-    better = over_random["low"] is not None and over_random["low"] > 0
-    above = [name for name, value in area.items() if value > area["ncal"]]
-    if not better:
-        return "Does not hold: no reliable gain over random."
-    if above:
-        return f"Holds in part: above random, not above {', '.join(above)}."
-    return "Holds: above random and above every rival measured."
+def _areas(runs: list[Run]) -> dict[str, dict[int, float]]:
+    """The area under the curve of finished runs, by strategy and seed."""
+    found: dict[str, dict[int, float]] = {}
+    for run in runs:
+        budgets, accuracies = zip(*run.accuracies, strict=True)
+        found.setdefault(run.strategy, {})[run.seed] = float(aubc(budgets, accuracies))
+    return found
 
 
 def _recipe(page: Page) -> str:
@@ -353,12 +367,25 @@ def noise_summary() -> str:
     return f"{people}\n\n{table(head, rows)}"
 
 
-def write_readme() -> None:
-    """Put the summary between its marks."""
+HEAD = ["experiment", "ncal", "random", "the paper's claim: ncal is above random, coreset and cdal"]
+
+
+def study_summary(rows: list[str]) -> str:
+    """The README's table of what was measured of the paper, from the rows of the index."""
+    measured = [row.replace("](", "](docs/results/") for row in rows if not row.endswith("| not measured yet | | |")]
+    missing = len(rows) - len(measured)
+    more = f"\n\n{missing} of the study's experiments are not measured yet." if missing else ""
+    return "\n".join([*table(HEAD, []).splitlines(), *measured]) + more
+
+
+def write_readme(rows: list[str]) -> None:
+    """Put the summaries between their marks."""
     text = README.read_text()
-    before, rest = text.split("<!-- wrong labels: made by make results -->\n")
-    after = rest[rest.index("<!-- end -->") :]
-    README.write_text(f"{before}<!-- wrong labels: made by make results -->\n{noise_summary()}\n{after}")
+    for name, body in (("study", study_summary(rows)), ("wrong labels", noise_summary())):
+        mark = f"<!-- {name}: made by make results -->\n"
+        before, rest = text.split(mark)
+        text = f"{before}{mark}{body}\n{rest[rest.index('<!-- end -->') :]}"
+    README.write_text(text)
 
 
 def _noise_runs(names: Iterable[str]) -> list[Run]:
@@ -429,11 +456,13 @@ def _wrong(names: Collection[str], strategy: str, answers: int) -> list[str]:
 
 def write_plan() -> None:
     """What is missing, in GPU minutes."""
+    noted = [one for one in _slices() if "images" in one]
+    pace = sum(one["images"] for one in noted) / sum(one["seconds"] for one in noted)
     lines = [
         "# The study's plan",
         "",
         "Made by `make results`. Trainings done and missing, in the order in which they are wanted. Minutes are estimated from the images still to be",
-        f"trained on at {IMAGES_A_SECOND:,} a second (measured over whole slices on one H200, six runs side by side).",
+        f"trained on at {pace:,.0f} a second (measured over whole slices on one H200, six runs side by side, prediction and scoring included).",
         "",
         "| experiment | strategies | seeds | trainings done | missing | GPU minutes |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -450,7 +479,7 @@ def write_plan() -> None:
         images = recipe(experiment.recipe).epochs * (
             wanted * sum(budgets) - sum(labels for run in runs for labels, _ in run.accuracies)
         )
-        minutes = images / IMAGES_A_SECOND / 60
+        minutes = images / pace / 60
         total += minutes
         cells = [name, str(len(experiment.strategies)), str(experiment.seeds), str(done)]
         lines.append("| " + " | ".join([*cells, str(wanted * len(budgets) - done), f"{minutes:.0f}"]) + " |")
@@ -482,14 +511,17 @@ def _slices() -> list[dict[str, Any]]:
 def main() -> None:
     """Write everything."""
     PAGES.mkdir(parents=True, exist_ok=True)
-    rows = [*(write_page(page) for page in PAGES_OF), write_ablations(), write_noise()]
+    studied = [write_page(page) for page in PAGES_OF]
+    rows = [*studied, write_ablations(), write_noise()]
     text = [
         "# Results",
         "",
         "The paper's experiments on real data, and what holds of them. Made by `make results` from the journals in `results/study` and `results/noise`.",
         "",
-        "| experiment | ncal | random | the paper's claim |",
-        "| --- | --- | --- | --- |",
+        "Above and below are differences of the area under the learning curve, paired by seed, whose 95 % interval is on",
+        "one side of 0; level is everything else.",
+        "",
+        *table(HEAD, []).splitlines(),
         *rows,
         "",
         f"{write_speed()} What is missing stands in `results/PLAN.md`.",
@@ -497,7 +529,7 @@ def main() -> None:
     ]
     (PAGES / "index.md").write_text("\n".join(text))
     write_plan()
-    write_readme()
+    write_readme(studied)
 
 
 if __name__ == "__main__":

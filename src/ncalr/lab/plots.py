@@ -14,6 +14,10 @@ from ncalr.errors import MissingExtra
 COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3aa0b5", "#a33a5c", "#5a6b2a", "#444444")
 
 
+FEW = 7
+"""So many strategies have colours that can be told apart; more of them get a panel each."""
+
+
 def colours(strategies: list[str]) -> dict[str, str]:
     """One colour a strategy; ncal is blue and random grey in every figure."""
     own = {"ncal": COLOURS[0], "random": COLOURS[1]}
@@ -26,6 +30,8 @@ def learning_curves(summary: Mapping[str, Any]) -> str:
 
     The axis follows the means: a band of two seeds can be wider than everything else.
     """
+    if len(summary["strategies"]) > FEW:
+        return _one_each(summary, summary["accuracy"], "test accuracy, %")
     figure, axes = _figure(7.2, 4.2)
     _curves([axes], [summary])
     axes.set_xlabel(summary.get("unit", "labels"))
@@ -80,6 +86,9 @@ def differences(summary: Mapping[str, Any]) -> str:
     """Difference to random, paired by seed, with its interval."""
     if not summary.get("to_random"):
         return ""
+    if len(summary["strategies"]) > FEW:
+        effects = {name: found["per_budget"] for name, found in summary["to_random"].items()}
+        return _one_each(summary, effects, "difference to random, points")
     figure, axes = _figure(7.2, 3.6)
     axes.axhline(0, color="#8a8f98", linewidth=1)
     shown = colours(summary["strategies"])
@@ -191,6 +200,40 @@ def overlap(matrix: Any, names: list[str]) -> str:
     if len(names) < 2:
         return ""
     return penalties({"strategies": names, "matrix": np.asarray(matrix).tolist()})
+
+
+def _one_each(summary: Mapping[str, Any], found: Mapping[str, Any], title: str, columns: int = 4) -> str:
+    """A panel a strategy: its mean and interval before the means of all others, on one scale; random is dashed."""
+    budgets, shown = summary["budgets"], colours(list(found))
+    of = {
+        name: [100 * np.array([_number(v) for v in rows[side]]) for side in ("mean", "low", "high")]
+        for name, rows in found.items()
+    }
+    names = [name for name in found if name != "random"]
+    height = -(-len(names) // columns)
+    figure, grid = _figure(7.2, 0.6 + 1.35 * height, (height, columns))
+    means = np.concatenate([mean for mean, _, _ in of.values()])
+    margin = 0.15 * np.ptp(means[np.isfinite(means)])
+    for axes in grid.flat[len(names) :]:
+        axes.set_visible(False)
+    for axes, name in zip(grid.flat, names, strict=False):
+        for other, (mean, _, _) in of.items():
+            dashes = {"color": COLOURS[1], "linestyle": "--"} if other == "random" else {"color": "#d5d8dc"}
+            axes.plot(budgets, mean, linewidth=0.8, **dashes)
+        if "random" not in of:
+            axes.axhline(0, color=COLOURS[1], linewidth=0.8, linestyle="--")
+        mean, low, high = of[name]
+        axes.fill_between(budgets, low, high, color=shown[name], alpha=0.2, linewidth=0)
+        axes.plot(budgets, mean, color=shown[name], linewidth=1.8)
+        axes.set_title(name, fontsize=8)
+        axes.set_ylim(np.nanmin(means) - margin, np.nanmax(means) + margin)
+        axes.locator_params(axis="both", nbins=4)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        below = [other for other in grid[:, list(grid.flat).index(axes) % columns] if other.get_visible()]
+        axes.tick_params(labelsize=7, labelleft=axes in grid[:, 0], labelbottom=axes is below[-1])
+    figure.supxlabel(summary.get("unit", "labels"), fontsize=9)
+    figure.supylabel(title, fontsize=9)
+    return _svg(figure)
 
 
 def _curves(panels: list[Any], summaries: list[Mapping[str, Any]]) -> None:

@@ -1,0 +1,35 @@
+"""Figures that must be read: many strategies get a panel each, and what is missing breaks nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ncalr.lab import plots
+from ncalr.lab.statistics import Curves, summary
+
+BUDGETS = [100, 200, 300]
+
+
+def summary_of(strategies: int, seeds: int):
+    rng = np.random.default_rng(0)
+    names = ["random", "ncal", *(f"rival{number}" for number in range(strategies - 2))]
+    curves = {name: 0.5 + np.array([0, 0.1, 0.2]) + 0.01 * rng.standard_normal((seeds, 3)) for name in names}
+    return summary(Curves(BUDGETS, curves), np.random.default_rng(1), resamples=20)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("draw", [plots.learning_curves, plots.differences])
+def test_many_strategies_have_a_panel_each(draw, seeds):
+    picture = draw(summary_of(11, seeds))
+    titles = [name for name in ("ncal", *(f"rival{number}" for number in range(9))) if f">{name}</text>" in picture]
+    assert len(titles) == 10
+    assert ">random</text>" not in picture, "it is the dashed line of every panel"
+    assert picture.count('id="axes_') == 10
+    assert "nan" not in picture.lower()
+
+
+def test_few_strategies_share_one():
+    picture = plots.learning_curves(summary_of(7, 3))
+    assert picture.count('id="axes_') == 1
+    assert ">random</text>" in picture
