@@ -89,8 +89,25 @@ class Event:
         self.looks -= 1
         return self.looks < 0
 
-    def synchronize(self):
-        self.looks = 0
+
+def test_where_all_wait_the_first_that_can_go_on_does():
+    order, done = [], []
+
+    class AfterTheOther:
+        def query(self):
+            return bool(done)
+
+    def slow():
+        yield AfterTheOther()
+        order.append("slow")
+
+    def quick():
+        yield Event(3)
+        order.append("quick")
+        done.append(True)
+
+    list(side_by_side(iter([slow(), quick()]), 2))
+    assert order == ["quick", "slow"]
 
 
 @pytest.mark.parametrize("together", [2, 4])

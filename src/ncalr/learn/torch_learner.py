@@ -42,6 +42,7 @@ from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
 STEPS, AHEAD = 16, 4  # steps given to the device between two looks at the other runs, and how many times ahead of it
+NAP = 0.0005  # seconds
 SAVE_SECONDS = 20.0
 LARGEST_HALF = 65504.0
 
@@ -416,11 +417,12 @@ def side_by_side(trainings: Iterator[Generator[Any, None, Any] | None], together
             return
         at, training, event = active.popleft()
         if event is not None and not event.query():
+            active.append((at, training, event))
             blocked += 1
-            if blocked <= len(active):
-                active.append((at, training, event))
-                continue
-            event.synchronize()  # every run waits for the device: so does the host
+            if blocked == len(active):  # every run waits for the device: so does the host, until any of them can go on
+                time.sleep(NAP)
+                blocked = 0
+            continue
         blocked = 0
         try:
             active.append((at, training, next(training)))
