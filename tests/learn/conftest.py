@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,15 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def plain_kernels():
+    """oneDNN's bfloat16 needs instructions that a virtual machine may report and not have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about TF32, by the switch itself
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 
 import numpy as np
 import pytest
@@ -15,14 +14,7 @@ from ncalr.learn import Job, TorchLearner, needs_of
 from ncalr.learn.halves import Halves
 from ncalr.learn.nets import network
 
-
-@pytest.fixture(autouse=True)
-def plain_kernels():
-    """oneDNN's bfloat16 needs instructions that a virtual machine may report and not have."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about TF32, by the switch itself
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 class Tied(nn.Module):

@@ -23,6 +23,7 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.learn.feeds import Feed, Streamed, cut
 from ncalr.learn.halves import Halves
 from ncalr.learn.losses import make_loss
+from ncalr.learn.nets.fold import Folding
 from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe
 from ncalr.learn.tap import Tap
@@ -74,6 +75,7 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.halves = Halves(self.net.modules() if build.half and not build.compiled else ())  # compilers fuse casts
+        self.folding = Folding(() if build.compiled else self.net.modules())
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
@@ -202,9 +204,13 @@ class Slot:
     # -- looking ------------------------------------------------------------------------------------------------
 
     def sweep(self, feed: Feed, positions: Any, forward: Any = None) -> Iterator[tuple[slice, Any]]:
-        """Evaluate items chunk by chunk: where they stand, and what `forward(x)` gives (features and logits)."""
+        """Evaluate items chunk by chunk: where they stand, and what `forward(x)` gives (features and logits).
+
+        The network's weights must stay as they are meanwhile: they are folded once a sweep.
+        """
         forward = forward or self.look
         positions = np.asarray(positions)
+        folded: dict[Any, Any] = {}
         start = 0
         while start < len(positions):
             chunk = self.chunk
@@ -215,7 +221,8 @@ class Slot:
                 try:
                     with self.on():
                         raw = next(incoming)
-                        result = forward(feed.normalise(raw, self.dtype))
+                        with self.folding.lent(folded):
+                            result = forward(feed.normalise(raw, self.dtype))
                 except torch.OutOfMemoryError:
                     if chunk <= SMALLEST_CHUNK:
                         raise TrainingFailed(

@@ -2,6 +2,7 @@
 
 The three are one pass over the activations on a GPU (`ncalr.kernels.triton_norm`), where a training of small images
 is bound by memory, and three plain operations elsewhere. Parameters and what is saved are those of `nn.BatchNorm2d`.
+Predictions on a GPU do without the pass: `ncalr.learn.nets.fold`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ncalr.learn.ranks import current
 
 class NormAct(nn.BatchNorm2d):
     """relu(normalise(x) + residual), each of the two optional."""
+
+    folding: Any = None  # who lends folded weights, for the time of one prediction
 
     def __init__(self, channels: int, relu: bool = True) -> None:
         super().__init__(channels)

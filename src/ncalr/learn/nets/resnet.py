@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr.learn.nets.fold import joined
 from ncalr.learn.nets.norm import NormAct, second
 
 
@@ -34,8 +35,8 @@ class Basic(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """The block."""
-        inner = self.conv2(self.norm1(self.conv1(x)))
-        return self.norm2(inner, second(x) if self.short is None else self.short(second(x)))
+        inner = joined(self.conv1, self.norm1, x)
+        return joined(self.conv2, self.norm2, inner, second(x), self.short)
 
 
 class Bottleneck(nn.Module):
@@ -52,8 +53,8 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """The block."""
-        inner = self.conv3(self.norm2(self.conv2(self.norm1(self.conv1(x)))))
-        return self.norm3(inner, second(x) if self.short is None else self.short(second(x)))
+        inner = joined(self.conv2, self.norm2, joined(self.conv1, self.norm1, x))
+        return joined(self.conv3, self.norm3, inner, second(x), self.short)
 
 
 class Wide(nn.Module):
@@ -69,7 +70,7 @@ class Wide(nn.Module):
         """The block."""
         ready = self.norm1(x)
         short = x if self.short is None else self.short(second(ready))
-        return self.conv2(self.norm2(self.conv1(ready))) + short
+        return self.conv2(joined(self.conv1, self.norm2, ready)) + short
 
 
 def _shortcut(inside: int, outside: int, stride: int) -> nn.Sequential | None:
@@ -120,7 +121,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Logits (n, c) of images (n, channels, height, width)."""
-        x = self.norm(self.stem(x))
+        x = joined(self.stem, self.norm, x) if isinstance(self.norm, NormAct) else self.stem(x)
         if self.large:
             x = F.max_pool2d(x, 3, 2, 1)
         x = self.last(self.stages(x))
