@@ -30,8 +30,11 @@ def calls(monkeypatch):
 
     def plain(x, weight, bias, residual, stride, padding, dilation):
         seen.append(x)
-        y = F.conv2d(x, weight, bias, stride, padding, dilation)
-        return F.relu(y if residual is None else y + residual)
+        try:
+            y = F.conv2d(x, weight, bias, stride, padding, dilation)
+            return F.relu(y if residual is None else y + residual)
+        except RuntimeError as error:
+            raise AssertionError("would be taken for a refusal") from error
 
     monkeypatch.setattr(fold, "fused", plain)
     monkeypatch.setattr(fold, "suits", lambda _: True)
@@ -186,6 +189,33 @@ def test_a_layer_that_does_more_is_left_alone(calls):
     net.stages[1][0].conv2 = nn.Conv2d(24, 24, 3, padding=1)
     torch.testing.assert_close(predict(net, x, {}), predict(net, x), **CLOSE)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("odd", ["inside", "outside", "padding", "forward"])
+def test_what_cudnn_or_we_do_not_take(odd):
+    inside, outside = 12 if odd == "inside" else 8, 12 if odd == "outside" else 8
+    conv = nn.Conv2d(inside, outside, 3, padding="same" if odd == "padding" else 1, bias=False)
+    if odd == "forward":
+        conv.forward = lambda x: x
+    assert fold._made(conv, NormAct(outside), None, torch.float32) is None
+    assert fold._made(nn.Conv2d(8, 8, 3, padding=1, bias=False), NormAct(8), None, torch.float32) is not None
+
+
+def test_a_shortcut_that_does_more_is_left_alone(calls):
+    net, x = make(), torch.randn(3, 8, 12, 12)
+    net.stages[1][0].short.append(nn.Tanh())
+    torch.testing.assert_close(predict(net, x, {}), predict(net, x), **CLOSE)
+    net.stages[1][0].short = nn.Sequential(net.stages[1][0].short[0], NormAct(24))
+    torch.testing.assert_close(predict(net, x, {}), predict(net, x), **CLOSE)
+    assert len(calls) == 2 * 7
+
+
+def test_without_a_relu_nothing_is_fused(calls):
+    torch.manual_seed(0)
+    conv, norm, x = nn.Conv2d(8, 8, 1, bias=False), shake(NormAct(8, relu=False)).eval(), torch.randn(2, 8, 3, 3)
+    with torch.no_grad(), Folding([norm]).lent({}):
+        assert torch.equal(fold.joined(conv, norm, x), norm(conv(x)))
+    assert not calls
 
 
 # -- who sees them, and when ------------------------------------------------------------------------------------

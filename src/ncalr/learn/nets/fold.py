@@ -99,24 +99,26 @@ def fold(conv: Any, norm: Any) -> tuple[Any, Any]:
 
 def _made(conv: Any, norm: Any, short: Any, dtype: Any) -> Any:
     """Weights and bias, and the weights of the shortcut (None: it is not folded); None for what cannot be folded."""
-    if not (norm.relu and _foldable(conv, norm)):
+    if not _foldable(conv, norm, relu=True):
         return None
     weight, bias = fold(conv, norm)
     across = None
-    if short is not None and _as_written(short) and _foldable(*short):
+    pair = type(short) is nn.Sequential and len(short) == 2 and _as_written(short)
+    if pair and _foldable(short[0], short[1], relu=False):
         across, more = fold(*short)
         bias = bias + more
     ready = [None if w is None else w.to(dtype, memory_format=torch.channels_last) for w in (weight, across)]
     return ready[0], bias.to(dtype), ready[1]
 
 
-def _foldable(conv: Any, norm: Any) -> bool:
+def _foldable(conv: Any, norm: Any, relu: bool) -> bool:
     """Whether the two do what their classes say and nothing else, in a shape that tensor cores take."""
     return (
         type(conv) is nn.Conv2d
         and type(norm) is NormAct
         and _as_written(conv)
         and _as_written(norm)
+        and norm.relu == relu
         and conv.bias is None
         and conv.groups == 1
         and conv.padding_mode == "zeros"
