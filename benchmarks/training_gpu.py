@@ -2,6 +2,7 @@
 
     python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
     python3 benchmarks/training_gpu.py variants --out DIR              runs side by side, one thing changed; a profile
+    python3 benchmarks/training_gpu.py predict  --out DIR              prediction: normalisation apart and folded
     python3 benchmarks/training_gpu.py shapes   --out DIR              the normalisation's sums in several launch shapes
     python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT  full-data and 5,000-label accuracies on CIFAR
     python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
@@ -468,6 +469,139 @@ def variants(out: Path, most: float) -> None:
         print(f"{row['images_a_second']:9,.0f} images/s  {row['images_a_second'] / base:5.2f}  {name}")
 
 
+def patterned_pool(size: int) -> tuple[Any, Any]:
+    """Images that can be learnt: a pattern a class under noise."""
+    from ncalr.data import ArrayPool
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, size)
+    patterns = rng.normal(0, 12, (CLASSES, 8, 8, 3)).repeat(4, 1).repeat(4, 2)
+    images = rng.normal(120, 40, (size, 32, 32, 3)).astype(np.float32)
+    images += patterns[labels]
+    return ArrayPool(images.clip(0, 255).astype(np.uint8)), labels
+
+
+def in_float32(slot: Any, count: int) -> list[Any]:
+    """Features and logits of the slot's network without half precision, for the first items."""
+    import torch
+
+    from ncalr.learn.tap import Tap
+
+    net = slot.build.make().to(slot.build.device).eval()
+    state = slot.state()
+    torch.cuda.synchronize()
+    net.load_state_dict(state)
+    tap, rows = Tap(net), [np.arange(at, min(at + 1024, count)) for at in range(0, count, 1024)]
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        found = [tap(net, slot.feed.normalise(raw, torch.float32)) for raw in slot.feed.read(rows)]
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+
+def swept(slot: Any, count: int, chunk: int) -> list[Any]:
+    """Features and logits as the slot predicts them."""
+    import torch
+
+    slot.chunk = chunk
+    found = [part for _, part in slot.sweep(slot.feed, np.arange(count))]
+    with slot.on():
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+
+def wide_bias() -> Any:
+    """A patch: the folded bias stays in float32. Not beside the other in one process: torch would mix up the two."""
+    import torch
+
+    from ncalr.learn.nets import fold
+
+    made = fold._made
+
+    def wide(conv: Any, norm: Any, short: Any, dtype: Any) -> Any:
+        ready = made(conv, norm, short, dtype)
+        return ready and (ready[0], made(conv, norm, short, torch.float32)[1], ready[2])
+
+    return patch.object(fold, "_made", wide)
+
+
+HOW = {"": "", "timed": ", cuDNN's algorithms timed", "bias": ", the bias in float32"}
+"""Ways to predict: cuDNN takes the first algorithm that it thinks of, as in a run, or times them; the bias."""
+
+
+def predict(out: Path, how: str) -> None:
+    """Prediction with normalisation as a pass of its own and folded into the convolutions: images a second, errors."""
+    import torch
+
+    count, chunks = 16_384, (2048, 4096)
+    torch.backends.cudnn.benchmark = how == "timed"
+    pool, labels = patterned_pool(count)
+    slot = slots(1, 128, pool, labels, epochs=10)[0]  # a short warm-up: it shall have learnt something after three
+    for epoch in (1, 2, 3):
+        slot.begin(epoch)
+        for place in range(slot.steps):
+            slot.step(place, epoch)
+    torch.cuda.synchronize()
+    reference = in_float32(slot, count)
+    torch.cuda.synchronize()
+    kinds = {"a pass of its own": patch.object(slot.folding, "norms", []), "folded": ExitStack()}
+    result: dict[str, Any] = {"machine": facts(), "how": how, "kinds": {}}
+    outputs = {}
+    for name, kind in kinds.items():
+        with kind:
+            outputs[name] = found = swept(slot, count, chunks[0])
+            torch.cuda.synchronize()
+            row = {
+                "images_a_second": {
+                    str(chunk): rate(lambda chunk=chunk: swept(slot, count, chunk), count, 1.0) for chunk in chunks
+                },
+                "features_error": float((found[0] - reference[0]).norm() / reference[0].norm()),
+                "logits_error": float((found[1] - reference[1]).norm() / reference[1].norm()),
+                "same_class": float((found[1].argmax(1) == reference[1].argmax(1)).float().mean()),
+            }
+        result["kinds"][name] = row
+        print(name, row, flush=True)
+    truth = torch.from_numpy(labels).to(reference[1].device)
+    result["accuracy"] = float((reference[1].argmax(1) == truth).float().mean())
+    apart, folded = outputs.values()
+    result["same_class"] = float((apart[1].argmax(1) == folded[1].argmax(1)).float().mean())
+    with slot.on():  # what a convolution writes to may be read by it: it must not matter what was there
+        torch.cuda.empty_cache()
+        torch.full((2**31,), float("nan"), dtype=torch.bfloat16, device=slot.build.device)
+    again = swept(slot, count, chunks[0])
+    torch.cuda.synchronize()
+    result["checks"] = {
+        "cuDNN takes the folded convolutions": not slot.folding.refused,
+        "the same numbers in memory full of NaN": all(map(torch.equal, again, folded)),
+    }
+    print({name: value for name, value in result.items() if name != "kinds"}, flush=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"training_gpu_predict{how and '_' + how}.json").write_text(json.dumps(result, indent=1))
+
+
+def predict_table(found: dict[str, Any]) -> list[str]:
+    """The lines of `predict` for the table."""
+    chunks = list(next(iter(found["kinds"].values()))["images_a_second"])
+    speeds = {
+        name: [f"{row['images_a_second'][chunk]:,.0f}" for chunk in chunks] for name, row in found["kinds"].items()
+    }
+    return [
+        "Prediction with batch normalisation as a pass of its own and folded into the convolutions"
+        f"{HOW[found['how']]}, in another run (torch {found['machine']['torch']}); errors are relative, against "
+        f"float32, of a network that is right on {found['accuracy']:.0%}:",
+        "",
+        f"| | {' | '.join(f'images a second, chunks of {chunk}' for chunk in chunks)} | error of features | of logits "
+        "| same class as in float32 |",
+        "| --- |" + " --- |" * (len(chunks) + 3),
+        *(
+            f"| {name} | {' | '.join(speeds[name])} "
+            f"| {row['features_error']:.1e} | {row['logits_error']:.1e} | {row['same_class']:.2%} |"
+            for name, row in found["kinds"].items()
+        ),
+        "",
+        f"* the same class from both: {found['same_class']:.2%}",
+        *(f"* {name}: {'yes' if passed else 'no'}" for name, passed in found["checks"].items()),
+        "",
+    ]
+
+
 SHAPES = [  # rows a step, warps, most splits, fewest rows of a split
     (32, 4, 512, 256),
     (64, 4, 512, 256),
@@ -746,6 +880,9 @@ def table() -> None:
         *(f"* {name}: {'yes' if passed else 'no'}" for name, passed in tried["checks"].items()),
         "",
     ]
+    for how in HOW:
+        if (predicted := folder / f"training_gpu_predict{how and '_' + how}.json").exists():
+            lines += predict_table(json.loads(predicted.read_text()))
     runs = [json.loads(line) for line in (folder / "training_gpu_accuracy.jsonl").read_text().splitlines()]
     lines += [
         "Test accuracy (`strong` has 120 epochs and `paper` 100 where a row does not say otherwise):",
@@ -781,21 +918,31 @@ def table() -> None:
     page.write_text(before + start + text + rest[rest.index(end) :])
 
 
+WHAT = ["speed", "variants", "predict", "algorithms", "shapes", "shape", "accuracy", "table"]
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "variants", "algorithms", "shapes", "shape", "accuracy", "table"])
+    parser.add_argument("what", choices=WHAT)
     parser.add_argument("--out", type=Path, default=ROOT / "results")
     parser.add_argument("--data", type=Path)
     parser.add_argument(
         "--most", type=float, default=1e9, help="begin no group of runs, and no variant, after so many seconds"
     )
-    parser.add_argument("--only", default="", help="only the group with this key (full, 5000, graphs, plain)")
+    parser.add_argument(
+        "--only", default="", help="only the group with this key (full, 5000, graphs, plain); predict: timed or bias"
+    )
     arguments = parser.parse_args()
+    if arguments.what == "predict" and arguments.only not in HOW:
+        parser.error(f"predict knows --only {' and '.join(filter(None, HOW))}, got {arguments.only}")
     if arguments.what == "speed":
         speed(arguments.out)
     elif arguments.what == "variants":
         variants(arguments.out, min(arguments.most, 75.0))
+    elif arguments.what == "predict":
+        with wide_bias() if arguments.only == "bias" else ExitStack():
+            predict(arguments.out, arguments.only)
     elif arguments.what == "algorithms":
         algorithms()
     elif arguments.what == "shapes":
