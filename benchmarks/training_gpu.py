@@ -533,7 +533,8 @@ def predict(out: Path, how: str) -> None:
     count, chunks = 16_384, (2048, 4096)
     torch.backends.cudnn.benchmark = how == "timed"
     pool, labels = patterned_pool(count)
-    slot = slots(1, 128, pool, labels, epochs=10)[0]  # a short warm-up: it shall have learnt something after three
+    # a short warm-up: it shall have learnt something after three epochs
+    slot = slots(1, 128, pool, labels, epochs=10, folded=True)[0]
     for epoch in (1, 2, 3):
         slot.begin(epoch)
         for place in range(slot.steps):

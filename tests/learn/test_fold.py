@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ncalr.learn import TorchLearner
+from ncalr.learn import Job, TorchLearner
 from ncalr.learn.enhance import Enhancer
 from ncalr.learn.nets import fold, network
 from ncalr.learn.nets.fold import Folding
@@ -89,6 +89,7 @@ def slot(pool, labels):
 
 
 def started(pool, labels, **options):
+    options = {"folded": True, **options}
     learner = TorchLearner("resnet8", "digits", device="cpu", batch=16, dropout=0.3, progress=False, **options)
     slot = learner._new_slot(10, pool.shape, 16, learner._feed(pool))
     slot.chunk = 20
@@ -393,3 +394,15 @@ def test_short_memory_is_no_refusal(slot, calls, monkeypatch):
     assert slot.chunk == 10
     assert len(calls) == before + 6 * 7
     assert not slot.folding.refused
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_only_where_asked_for(calls, pool, labels, asked):
+    slot = started(pool, labels, folded=asked)
+    list(slot.sweep(slot.feed, np.arange(40)))
+    assert bool(calls) == asked
+    learner = TorchLearner("resnet8", "digits", device="cpu", epochs=2, checkpoints=2, progress=False, folded=asked)
+    model = learner.fit(Job(pool, pool.ids[:40], labels[:40], 10))
+    calls.clear()
+    model.predict(pool, pool.ids[:40])
+    assert bool(calls) == asked

@@ -49,6 +49,7 @@ class Build:
     half: bool = False  # bfloat16 where torch's autocast finds it safe
     graphs: bool = False
     compiled: bool = False
+    folded: bool = False  # predictions with normalisation folded into the convolutions
 
 
 class Slot:
@@ -75,7 +76,7 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.halves = Halves(self.net.modules() if build.half and not build.compiled else ())  # compilers fuse casts
-        self.folding = Folding(() if build.compiled else self.net.modules())
+        self.folding = Folding(self.net.modules() if build.folded and not build.compiled else ())
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
