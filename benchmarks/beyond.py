@@ -172,7 +172,7 @@ def verdict(values: Mapping[str, Mapping[int, float]], scale: float = 100) -> tu
     above = [name for name, gap in gaps.items() if gap.low > 0]
     below = [name for name, gap in gaps.items() if gap.high < 0]
     level = [name for name in gaps if name not in (*above, *below)]
-    claimed = list(gaps)
+    claimed = [name for name in CLAIMED if name in gaps]
     kept = sum(name in above for name in claimed)
     word = "Holds" if kept == len(claimed) else "Holds in part" if kept else "Does not hold"
     places = (("above", above), ("level with", level), ("below", below))
