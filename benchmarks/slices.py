@@ -27,6 +27,7 @@ def train(
     minutes: float,
     together: int,
     seeds: Collection[int] | None = None,
+    folded: bool = False,
 ) -> None:
     """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
     from ncalr.learn import TorchLearner
@@ -39,7 +40,7 @@ def train(
         first = next(iter(group.values()))
         dataset = load(first.dataset, data)
         began, before, seen = time.perf_counter(), trainings(out, group), images(out, group)
-        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
+        learner = TorchLearner(first.network, first.recipe, together=together, folded=folded, progress=False)
         classes = len(dataset.classes)
         parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
 
