@@ -7,7 +7,7 @@
 #
 # The command finds the sets in $WORK/data and goes on in $WORK/study, a copy of results/study:
 #
-#   slice.sh start python3 benchmarks/study.py run --data \$WORK/data --out \$WORK/study --minutes 27
+#   slice.sh start python3 benchmarks/study.py run --data $WORK/data --out $WORK/study --minutes 27
 set -euo pipefail
 WORK=${WORK:-${TMPDIR:-/tmp}/slice}
 here=$(cd "$(dirname "$0")/.." && pwd)
