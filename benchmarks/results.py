@@ -152,7 +152,11 @@ def write_page(page: Page) -> str:
         head
         + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
-    text += table(*_columns(page, found, runs, seeds)) + "\n"
+    short, figures = verdict(_areas(runs))
+    text += f"**Verdict.** {short}"
+    if figures:
+        text += f" Mean accuracy over the curve, points, paired by seed, with 95 % intervals: {figures}"
+    text += "\n\n" + table(*_columns(page, found, runs, seeds)) + "\n"
     if behind:
         waiting = ", ".join(f"{name} ({count})" for name, count in behind.items())
         text += f"\nNot shown, since too few of their seeds are finished: {waiting}.\n"
@@ -164,10 +168,7 @@ def write_page(page: Page) -> str:
     budgets = [int(b) for b in found["budgets"]]
     rows = [[name, *_budget_cells(found, name)] for name in found["strategies"]]
     text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
-    short, figures = verdict(_areas(runs))
-    text += f"\n\n**Verdict.** {short}\n"
-    if figures:
-        text += f"\nMean accuracy over the curve, points, paired by seed, with 95 % intervals: {figures}\n"
+    text += "\n"
     parts = [part(name, runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
     text += "".join(f"\n{text}\n" for text in parts)
     (PAGES / f"{page.name}.md").write_text(text)

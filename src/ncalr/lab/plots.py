@@ -106,7 +106,7 @@ def differences(summary: Mapping[str, Any]) -> str:
     axes.set_xlabel(summary.get("unit", "labels"))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("difference to random, points")
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     return _svg(figure)
 
 
