@@ -239,8 +239,11 @@ def _recipe(page: Page) -> str:
 
 
 ORACLES = {
-    "people": "the three annotators of each image; the n-th question about it goes to the n-th of them (17 to 18 % of the answers are wrong)",
-    "worst": "the worst label of each image, 40.2 % of them wrong, one answer an item",
+    "people": (
+        "Three annotators",
+        "The three annotators of each image; the n-th question about it goes to the n-th of them (17 to 18 % of the answers are wrong).",
+    ),
+    "worst": ("The worst label", "The worst label of each image, 40.2 % of them wrong, one answer an item."),
 }
 TOLD = {"plain": "cross-entropy", "elr": "early-learning regularisation"}
 
@@ -295,7 +298,7 @@ def write_noise() -> str:
         "between two processes (`docs/log.md`): at 2,000 answers random, ncal and our policy learn the same labels.",
     ]
     verdicts, before = [], []
-    for kind, about in ORACLES.items():
+    for kind, (title, about) in ORACLES.items():
         for training, loss in TOLD.items():
             names = [name for name in noise() if name.startswith(f"{kind}-") and name.endswith(f"-{training}")]
             old = [name for name in tried() if name.startswith(f"{kind}-") and name.endswith(f"-{training}")]
@@ -305,7 +308,7 @@ def write_noise() -> str:
             curves, _ = curves_of(runs)
             found = {**summary(curves, np.random.default_rng(0)), "unit": "answers"}
             (PAGES / f"noise_{kind}_{training}.svg").write_text(plots.learning_curves(found))
-            text += ["", f"## Oracle: {about}; trained with {loss}", "", _noise_table(runs, found["strategies"])]
+            text += ["", f"## {title}, trained with {loss}", "", about, "", _noise_table(runs, found["strategies"])]
             verdicts.append(_noise_verdict(found, curves, loss))
             text += ["", f"**Verdict.** {verdicts[-1]}", "", f"![Accuracy by answers](./noise_{kind}_{training}.svg)"]
             if earlier:
