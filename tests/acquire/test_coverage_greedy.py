@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 from slow_references import greedy_coverage, normalised, softmax
 
 from ncalr.acquire.query import query
+from ncalr.acquire.select import coverage
 from ncalr.errors import BadInput
 from ncalr.kernels.host import Host
 
@@ -233,3 +234,24 @@ def test_rows_that_were_dropped_are_computed_again(backend, monkeypatch):
     monkeypatch.setattr("ncalr.acquire.select.coverage._KEPT_BYTES", 0)
     monkeypatch.setattr("ncalr.acquire.select.coverage._AHEAD", 8)
     assert query("maxherding(radius=0.5)", 40, features=features).ids.tolist() == plenty
+
+
+@pytest.mark.parametrize("strategy", ["maxherding", "probcover", "uherding"])
+def test_without_clusters_all_bounds_are_lowered_at_once(strategy, backend, monkeypatch):
+    """The picks of a search with room for everything, and far fewer kernel rows than looking one by one would take."""
+    features = np.random.default_rng(9).normal(size=(600, 50)).astype(np.float32)
+    probs = softmax(np.random.default_rng(10).normal(size=(600, 4)))
+    given = {"features": features, **({"probs": probs} if strategy == "uherding" else {})}
+    spec = f"{strategy}(select=coverage({'kernel=ball, radius=1.35' if strategy == 'probcover' else 'radius=1'}))"
+    plenty = query(spec, 40, **given)
+    monkeypatch.setattr(coverage, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(coverage, "_AHEAD", 8)
+    rows, lowered, real, drops = [], [], coverage._Coverage._kernel, coverage._Coverage._drops
+    monkeypatch.setattr(coverage._Coverage, "_kernel", lambda s, r, *a: rows.append(len(r)) or real(s, r, *a))
+    monkeypatch.setattr(coverage._Coverage, "_drops", lambda s, b, *a: lowered.append(len(b)) or drops(s, b, *a))
+    few = query(spec, 40, **given)
+    assert few.ids.tolist() == plenty.ids.tolist()
+    np.testing.assert_allclose(few.scores, plenty.scores, rtol=1e-5)
+    assert len(lowered) > 5
+    assert max(lowered[1:]) < lowered[0], "fewer rows from pick to pick"
+    assert sum(rows) < 4_000, "one by one it takes 4,700 to 5,200"

@@ -436,6 +436,21 @@ def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
 
 
 @each_backend
+@pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000)])
+def test_coverage_drop_is_the_difference_of_two_gains(backend: Backend, rows: int, n: int) -> None:
+    """What some items lose for all others, by a symmetric kernel, when they are covered better."""
+    rng = np.random.default_rng(n)
+    kernel, old, worth = rng.random((rows, n)), rng.random(rows) / 2, rng.random(rows)
+    new = old + rng.random(rows) / 2
+    given = [backend.asarray(array.astype(np.float32)) for array in (kernel, old, new, worth)]
+    slots = np.arange(rows)[::-1].copy()
+    found = backend.coverage_drop(given[0], slots, *(array[slots] for array in given[1:]))
+    gains = [(worth[:, None] * np.maximum(kernel - best[:, None], 0)).sum(0) for best in (old, new)]
+    np.testing.assert_allclose(backend.numpy(found), gains[0] - gains[1], rtol=2e-5, atol=1e-6)
+    assert backend.numpy(found).dtype == np.float64
+
+
+@each_backend
 def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
     dots, norms = np.zeros((2, 3), np.float32), np.full(3, 1e6, np.float32)
     kernel = backend.to_kernel(*(backend.asarray(a) for a in (dots, norms[:2], norms)), 1.0, False)

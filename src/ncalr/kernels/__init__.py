@@ -116,6 +116,9 @@ class Backend(Protocol):
     def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
         """Sum over j of worth_j * max(0, kernel_ij - best_j) for the rows i in `slots`."""
 
+    def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
+        """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j."""
+
     def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
         """The item with the largest gain, bounds brought up to date on the way; or one whose row is not kept."""
 

@@ -569,6 +569,21 @@ def coverage_gain(kernel, slots, best, worth, out):
 coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
 
 
+@njit(parallel=True, fastmath=FAST, cache=True, error_model="numpy")
+def coverage_drop(kernel, slots, old, new, worth, out):
+    """Sum over slots of worth * (max(0, kernel[slot, j] - old) - max(0, kernel[slot, j] - new)) for each item j."""
+    n, width = kernel.shape[1], 2048
+    for block in prange((n + width - 1) // width):
+        start, stop = block * width, min((block + 1) * width, n)
+        part = np.zeros(stop - start, np.float32)
+        for i in range(slots.shape[0]):
+            row = kernel[slots[i], start:stop]
+            share, low, high = worth[i], old[i], new[i]
+            for j in range(stop - start):
+                part[j] += share * (max(np.float32(0.0), row[j] - low) - max(np.float32(0.0), row[j] - high))
+        out[start:stop] = part
+
+
 @njit(fastmath=FAST | {"nnan"}, cache=True)
 def largest(values):
     """The largest of some numbers, none of them NaN."""

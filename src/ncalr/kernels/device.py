@@ -160,6 +160,11 @@ class Device:
     def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
         return ((kernel[slots] - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
 
+    def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
+        rows = kernel[slots]
+        less = (rows - old[:, None]).clamp_min(0) - (rows - new[:, None]).clamp_min(0)
+        return (less * worth[:, None]).sum(0, dtype=torch.float64)
+
     def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
         while True:
             at = int(bounds.argmax())

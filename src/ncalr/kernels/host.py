@@ -132,6 +132,13 @@ class Host:
         gain(kernel, slots, best, worth, out)
         return out
 
+    def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.empty(kernel.shape[1])
+        compiled.coverage_drop(kernel, slots, old, new, worth, out)
+        return out
+
     def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
         from ncalr.kernels import compiled
 

@@ -7,9 +7,11 @@ is ProbCover (Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae 
 
 Gains only ever fall as the set grows, so an old gain is an upper bound: the item with the largest bound is brought up
 to date, and picked if it still has the largest (lazy greedy, Minoux 1978). Kernel rows are computed from the features
-in blocks, and 512 MB of them are kept. First gains cost n^2 d; above `limit` items the method runs on a seeded sample
-of that many (as its authors do at 35,000), which then serves as candidates and as the pool to be covered, and the
-result says so.
+in blocks, and 512 MB of them are kept. Where all gains fall alike, as without clusters, nearly every bound would have
+to be brought up to date; then all are lowered at once, by what the last picks took from each: that needs the kernel
+rows of the items that are covered better now, and they are fewer from pick to pick. First gains cost n^2 d; above
+`limit` items the method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as
+candidates and as the pool to be covered, and the result says so.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ncalr.types import Scored, Selection
 _AHEAD = 256
 _BLOCK_BYTES = 64 << 20
 _KEPT_BYTES = 512 << 20
+_SLACK = 1e-5  # of the largest gain: rounding of sums in single precision stays far below
 
 
 @selector("coverage", needs={"features"}, wants={"labelled_features"})
@@ -93,13 +96,23 @@ class _Coverage:
     def greedy(self, k: int) -> tuple[Any, Any]:
         """k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
         bounds = self._all_gains()
+        lowered, seen = bounds.copy(), self.best  # bounds of all, and the coverage they know
+        slack = _SLACK * bounds.max(initial=0)
         fresh = np.ones(len(bounds), bool)
         picked: list[int] = []
         gains: list[float] = []
+        looked = 0  # kernel rows that looking one by one has taken
         while len(picked) < k:
             at = self.backend.lazy_best(bounds, fresh, self.kept, self.slot_of, self.best, self.worth)
             if self.slot_of[at] < 0:
+                better = np.flatnonzero(self.backend.numpy(self.best > seen))
+                if 0 < len(better) <= looked:
+                    lowered -= self._drops(better, seen)
+                    bounds = np.where(fresh, bounds, np.minimum(bounds, lowered + slack))
+                    seen, looked = self.best, len(better)  # the next time it takes fewer rows
+                    continue
                 block = self._keep(at, bounds)
+                looked += len(block)
                 bounds[block] = self.backend.numpy(self._gain(self.kept, self.slot_of[block]))
                 fresh[block] = True
                 continue
@@ -120,6 +133,19 @@ class _Coverage:
             if fits:
                 self.owner[start:stop] = self.slot_of[start:stop] = np.arange(start, stop)
         return np.concatenate([self.backend.numpy(part) for part in parts]).astype(np.float64)
+
+    def _drops(self, better: Any, seen: Array) -> Any:
+        """What every gain has lost by these items being covered better than `seen`, from their kernel rows."""
+        lost = np.zeros(len(self.features))
+        kept = self.slot_of[better] >= 0
+        for rows, here in ((better[kept], True), (better[~kept], False)):
+            for start in range(0, len(rows), self._rows()):
+                some = rows[start : start + self._rows()]
+                kernel = self.kept if here else self._kernel(self.features[some])
+                slots = self.slot_of[some] if here else np.arange(len(some))
+                part = self.backend.coverage_drop(kernel, slots, seen[some], self.best[some], self.worth[some])
+                lost += self.backend.numpy(part)
+        return lost
 
     def _gain(self, kernel: Array, slots: Any) -> Array:
         return self.backend.coverage_gain(kernel, slots, self.best, self.worth)
