@@ -161,7 +161,7 @@ def verdict(values: Mapping[str, Mapping[int, float]], scale: float = 100) -> tu
     own = values.get("ncal", {})
     rivals = [name for name in values if name != "ncal" and "ncal(" not in name]
     shared = {name: sorted(set(own) & set(values[name])) for name in rivals}
-    fewest = min((len(shared.get(name, ())) for name in CLAIMED if name in values or name == "random"), default=0)
+    fewest = min(len(shared.get(name, ())) for name in CLAIMED)
     if fewest < 3:
         return f"Too early: {fewest} of 3 seeds are finished.", ""
     gaps = {
@@ -172,9 +172,8 @@ def verdict(values: Mapping[str, Mapping[int, float]], scale: float = 100) -> tu
     above = [name for name, gap in gaps.items() if gap.low > 0]
     below = [name for name, gap in gaps.items() if gap.high < 0]
     level = [name for name in gaps if name not in (*above, *below)]
-    claimed = [name for name in CLAIMED if name in gaps]
-    kept = sum(name in above for name in claimed)
-    word = "Holds" if kept == len(claimed) else "Holds in part" if kept else "Does not hold"
+    kept = sum(name in above for name in CLAIMED)
+    word = "Holds" if kept == len(CLAIMED) else "Holds in part" if kept else "Does not hold"
     places = (("above", above), ("level with", level), ("below", below))
     said = ", ".join(f"{place} {_and(names)}" for place, names in places if names)
     figures = ", ".join(f"{name} {_signed(gap, scale)}" for name, gap in gaps.items())

@@ -174,7 +174,7 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
                     f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True
                 )
             _append(out / "audit.jsonl", here | {"done": True})
-        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, together)
+        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, {"together": together})
         took = time.perf_counter() - began
 
 

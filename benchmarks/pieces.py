@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-STRIP = 100  # images
+TALLEST = 16_000  # pixels of a strip: WebP has no more than 16,383
 
 
 def cut(folder: Path, pieces: Path, most: int) -> list[Path]:
@@ -33,8 +33,10 @@ def cut(folder: Path, pieces: Path, most: int) -> list[Path]:
     with ProcessPoolExecutor() as workers:
         for name, array in arrays.items():
             entry = {"name": name, "shape": array.shape, "dtype": str(array.dtype), "sum": _sum(array)}
-            if array.ndim == 4 and array.shape[3] == 3 and array.dtype == np.uint8:
-                strips = [array[at : at + STRIP] for at in range(0, len(array), STRIP)]
+            entry["webp"] = array.ndim == 4 and array.shape[3] == 3 and array.dtype == np.uint8
+            if entry["webp"]:
+                many = max(TALLEST // array.shape[1], 1)
+                strips = [array[at : at + many] for at in range(0, len(array), many)]
                 found = list(workers.map(_strip, strips, chunksize=8))
             else:
                 found = [array.tobytes()]
@@ -105,7 +107,7 @@ def _strip(images: Any) -> bytes:
 
 
 def _array(blobs: list[bytes], entry: dict[str, Any]) -> Any:
-    if len(entry["shape"]) == 4:
+    if entry["webp"]:
         strips = [np.asarray(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in blobs]
         return np.concatenate(strips).reshape(entry["shape"])
     return np.frombuffer(blobs[0], entry["dtype"]).reshape(entry["shape"])

@@ -523,7 +523,7 @@ def main() -> None:
         "The paper's experiments on real data, and what holds of them. Made by `make results` from the journals in `results/study` and `results/noise`.",
         "",
         "Above and below are differences of the area under the learning curve, paired by seed, whose 95 % interval is on",
-        "one side of 0; level is everything else.",
+        "one side of 0, each by itself; level is everything else.",
         "",
         *table(HEAD, []).splitlines(),
         *rows,

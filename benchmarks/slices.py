@@ -49,7 +49,8 @@ def train(
             say(run)
 
         runs = conduct_together(parts, learner, watch, clock.too_late, seeds)
-        note(out, title, trainings(out, group) - before, began, together, images(out, group) - seen)
+        how = {"together": together, **({"folded": True} if folded else {})}
+        note(out, title, trainings(out, group) - before, began, how, images(out, group) - seen)
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
@@ -97,7 +98,7 @@ def images(out: Path, group: Group) -> int:
     return sum(found.values())
 
 
-def note(out: Path, title: str, done: int, began: float, together: int, seen: int = 0) -> None:
+def note(out: Path, title: str, done: int, began: float, how: Mapping[str, Any], seen: int = 0) -> None:
     """Write down what a piece of work took, where anything was done."""
     import torch
 
@@ -106,7 +107,7 @@ def note(out: Path, title: str, done: int, began: float, together: int, seen: in
     spent = {"experiment": title, "trainings": done, "seconds": round(time.perf_counter() - began, 1)}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     with (out / "slices.jsonl").open("a") as log:
-        log.write(json.dumps(spent | ({"images": seen} if seen else {}) | {"together": together, "gpu": gpu}) + "\n")
+        log.write(json.dumps({**spent, **({"images": seen} if seen else {}), **how, "gpu": gpu}) + "\n")
 
 
 def status(out: Path, plan: Group) -> None:

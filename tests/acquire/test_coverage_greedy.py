@@ -247,7 +247,7 @@ def test_without_clusters_all_bounds_are_lowered_at_once(strategy, backend, monk
     monkeypatch.setattr(coverage, "_KEPT_BYTES", 0)
     monkeypatch.setattr(coverage, "_AHEAD", 8)
     rows, lowered, real, drops = [], [], coverage._Coverage._kernel, coverage._Coverage._drops
-    monkeypatch.setattr(coverage._Coverage, "_kernel", lambda s, r, *a: rows.append(len(r)) or real(s, r, *a))
+    monkeypatch.setattr(coverage._Coverage, "_kernel", lambda s, r, *a, **o: rows.append(len(r)) or real(s, r, *a, **o))
     monkeypatch.setattr(coverage._Coverage, "_drops", lambda s, b, *a: lowered.append(len(b)) or drops(s, b, *a))
     few = query(spec, 40, **given)
     assert few.ids.tolist() == plenty.ids.tolist()

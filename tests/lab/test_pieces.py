@@ -23,6 +23,7 @@ def one(tmp_path):
     rng = np.random.default_rng(0)
     folder = tmp_path / "root" / "small"
     folder.mkdir(parents=True)
+    np.save(folder / "masks.npy", rng.integers(0, 2, (5, 9, 7, 1), np.uint8))
     for split, n in (("train", 250), ("test", 30)):
         np.save(folder / f"{split}_images.npy", rng.integers(0, 256, (n, 9, 7, 3), np.uint8))
         np.save(folder / f"{split}_labels.npy", rng.integers(0, 3, n))
@@ -30,7 +31,8 @@ def one(tmp_path):
     return folder
 
 
-def test_there_and_back(pieces, one, tmp_path):
+def test_there_and_back(pieces, one, tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "TALLEST", 900)
     paths = pieces.cut(one, tmp_path / "pieces", 25_000)
     assert len(paths) > 2
     assert all(path.stat().st_size < 27_000 for path in paths)
@@ -39,7 +41,8 @@ def test_there_and_back(pieces, one, tmp_path):
         assert (tmp_path / "there" / "small" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_missing_piece_is_waited_for_and_a_broken_one_is_told(pieces, one, tmp_path, capsys):
+def test_a_missing_piece_is_waited_for_and_a_broken_one_is_told(pieces, one, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(pieces, "TALLEST", 900)
     *_, last = pieces.cut(one, tmp_path / "pieces", 25_000)
     data = bytearray(last.read_bytes())
     last.unlink()

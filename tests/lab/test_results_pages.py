@@ -218,4 +218,5 @@ def test_a_difference_within_chance_is_level_and_few_seeds_are_not_compared(resu
     assert "badge" not in figures
     del values["cdal"][2]
     assert results.verdict(values)[0] == "Too early: 2 of 3 seeds are finished."
+    assert results.verdict({"ncal": own, "random": values["random"]})[0].startswith("Too early"), "coreset is missing"
     assert results.verdict({"ncal": own})[0] == "Too early: 0 of 3 seeds are finished."

@@ -479,3 +479,21 @@ def test_under_wrong_labels_the_terminal_phase_begins_where_nothing_moves_any_mo
     assert max(check["accuracy"] for check in record.history) < 0.95
     assert record.rule == "plateau"
     assert record.began > 48, "behind the first step of the rate"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_runs_that_read_the_same_pool_by_turns_have_their_own_batches(pool, workers):
+    """Two epochs under way, and a third run that sweeps over the pool in between."""
+    one = learner(data="stream", workers=workers)
+    feed = one._feed(pool)
+    slots = [one._new_slot(10, tuple(pool.shape), 16, feed) for _ in range(3)]
+    for seed, slot in enumerate(slots[:2]):
+        slot.start(seed, np.arange(64), np.arange(64) % 10, 10)
+        slot.begin(1)
+    for place in range(4):
+        for slot in slots[:2]:
+            slot.step(place, 1)
+            wanted = pool.read(slot.order[place].numpy())
+            assert torch.equal(slot.raw, torch.from_numpy(np.array(wanted)))
+        seen = sum(len(result[1]) for _, result in slots[2].sweep(feed, np.arange(100)))
+        assert seen == 100

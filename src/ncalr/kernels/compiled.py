@@ -575,7 +575,7 @@ def coverage_drop(kernel, slots, old, new, worth, out):
     n, width = kernel.shape[1], 2048
     for block in prange((n + width - 1) // width):
         start, stop = block * width, min((block + 1) * width, n)
-        part = np.zeros(stop - start, np.float32)
+        part = np.zeros(stop - start)
         for i in range(slots.shape[0]):
             row = kernel[slots[i], start:stop]
             share, low, high = worth[i], old[i], new[i]

@@ -25,7 +25,7 @@ class Normaliser:
     def __init__(self, images: bool, tokens: bool, mean: Any, deviation: Any, device: torch.device) -> None:
         self.images, self.tokens = images, tokens
         self.mean = torch.as_tensor(mean, dtype=torch.float32, device=device)
-        self.scale = 1 / torch.as_tensor(deviation, dtype=torch.float32, device=device)
+        self.scale = (1 / torch.as_tensor(deviation, dtype=torch.float32)).to(device)  # there when this returns
 
     @classmethod
     def of(cls, pool: Pool, device: torch.device) -> Normaliser:
@@ -129,18 +129,27 @@ class Streamed:
     streamed = True
 
     def __init__(self, pool: Pool, device: torch.device, workers: int) -> None:
-        self.pool, self.device = pool, device
+        self.pool, self.device, self.workers = pool, device, workers
         self.normalise = Normaliser.of(pool, device)
+        self._open()
+
+    def _open(self) -> None:
         self.sampler = _Rows()
         self.loader = torch.utils.data.DataLoader(
-            _Reader(pool),
+            _Reader(self.pool),
             sampler=self.sampler,
             batch_size=None,
-            num_workers=workers,
-            pin_memory=device.type == "cuda",
-            persistent_workers=workers > 0,
-            prefetch_factor=4 if workers else None,
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+            persistent_workers=self.workers > 0,
+            prefetch_factor=4 if self.workers else None,
         )
+
+    def again(self) -> Streamed:
+        """The same pool with workers of its own: whoever reads by turns with others must not share theirs."""
+        other = copy(self)
+        other._open()
+        return other
 
     def read(self, rows: list[Any]) -> Iterator[Any]:
         """Raw batches for these lists of positions, on the device, in order."""

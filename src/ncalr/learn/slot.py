@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from ncalr.errors import BadInput, NcalrError
-from ncalr.learn.feeds import Feed, Streamed, cut
+from ncalr.learn.feeds import Feed, cut
 from ncalr.learn.halves import Halves
 from ncalr.learn.losses import make_loss
 from ncalr.learn.nets.fold import Folding
@@ -103,6 +103,7 @@ class Slot:
             shape = (build.batch, *feed.pool.shape)
             kind = next(iter(feed.read([np.zeros(1, np.intp)]))).dtype
             self.raw = torch.zeros(shape, dtype=kind, device=device)
+            self.reader = feed.again()  # an epoch is read while other runs sweep over the pool
         self._tables(1)
 
     # -- a job ------------------------------------------------------------------------------------------------
@@ -122,9 +123,11 @@ class Slot:
                 self.graph = None
         if self.build.graphs and self.graph is None:
             self._capture()
-            self.loss.start(self.labels, classes, soft)
-        counts = torch.bincount(self.labels, minlength=classes).clamp_min(1)
-        self.weights = 1.0 / counts[self.labels] if self.recipe.balanced else None
+            with self.on():
+                self.loss.start(self.labels, classes, soft)
+        with self.on():
+            counts = torch.bincount(self.labels, minlength=classes).clamp_min(1)
+            self.weights = 1.0 / counts[self.labels] if self.recipe.balanced else None
         total = self.steps * self.recipe.epochs
         rates = [self.recipe.rate_at(step / total) for step in range(total)]
         with self.on():
@@ -167,8 +170,10 @@ class Slot:
             )
             with self.on():
                 self.lam[: self.steps] = torch.tensor(drawn, dtype=torch.float32, device=device)
-        if isinstance(self.feed, Streamed):
-            self.incoming = self.feed.read(list(self.order[: self.steps].cpu().numpy()))
+        if self.raw is not None:
+            with self.on():  # behind the steps that were queued
+                rows = self.order[: self.steps].cpu().numpy()
+            self.incoming = self.reader.read(list(rows))
 
     def step(self, place: int, epoch: int) -> None:
         """One step of the epoch that began."""

@@ -32,7 +32,7 @@ from ncalr.types import Scored, Selection
 _AHEAD = 256
 _BLOCK_BYTES = 64 << 20
 _KEPT_BYTES = 512 << 20
-_SLACK = 1e-5  # of the largest gain: rounding of sums in single precision stays far below
+_SLACK = 1e-5  # of the largest gain: rounding stays far below
 
 
 @selector("coverage", needs={"features"}, wants={"labelled_features"})
@@ -135,13 +135,18 @@ class _Coverage:
         return np.concatenate([self.backend.numpy(part) for part in parts]).astype(np.float64)
 
     def _drops(self, better: Any, seen: Array) -> Any:
-        """What every gain has lost by these items being covered better than `seen`, from their kernel rows."""
+        """What every gain has lost at least by these items being covered better than `seen`, from their kernel rows.
+
+        kernel(i, j) and kernel(j, i) may be rounded apart. At the edge of a ball that is a whole item, so balls are
+        taken a little smaller here; otherwise it is less than the slack.
+        """
         lost = np.zeros(len(self.features))
-        kept = self.slot_of[better] >= 0
+        kept = (self.slot_of[better] >= 0) & (not self.ball)
+        scale = self.scale * (1 + 1e-4 * self.ball)
         for rows, here in ((better[kept], True), (better[~kept], False)):
             for start in range(0, len(rows), self._rows()):
                 some = rows[start : start + self._rows()]
-                kernel = self.kept if here else self._kernel(self.features[some])
+                kernel = self.kept if here else self._kernel(self.features[some], scale=scale)
                 slots = self.slot_of[some] if here else np.arange(len(some))
                 part = self.backend.coverage_drop(kernel, slots, seen[some], self.best[some], self.worth[some])
                 lost += self.backend.numpy(part)
@@ -150,11 +155,11 @@ class _Coverage:
     def _gain(self, kernel: Array, slots: Any) -> Array:
         return self.backend.coverage_gain(kernel, slots, self.best, self.worth)
 
-    def _kernel(self, rows: Array, out: Array | None = None) -> Array:
+    def _kernel(self, rows: Array, out: Array | None = None, scale: float | None = None) -> Array:
         """Kernel values of some rows with every item."""
         norms = self.backend.xp.einsum("nd,nd->n", rows, rows)
         dots = self.backend.xp.matmul(rows, self.features.T, out=out)
-        return self.backend.to_kernel(dots, norms, self.norms, self.scale, self.ball)
+        return self.backend.to_kernel(dots, norms, self.norms, scale or self.scale, self.ball)
 
     def _keep(self, at: int, bounds: Any) -> Any:
         """Compute the kernel rows of this item and of those without that will be looked at next, in one product.
