@@ -176,7 +176,7 @@ def verdict(values: Mapping[str, Mapping[int, float]], scale: float = 100) -> tu
     word = "Holds" if kept == len(CLAIMED) else "Holds in part" if kept else "Does not hold"
     places = (("above", above), ("level with", level), ("below", below))
     said = ", ".join(f"{place} {_and(names)}" for place, names in places if names)
-    figures = ", ".join(f"{name} {_signed(gap, scale)}" for name, gap in gaps.items())
+    figures = ", ".join(f"{name} {signed(gap, scale)}" for name, gap in gaps.items())
     return f"{word}: ncal is {said}.", f"ncal against {figures}."
 
 
@@ -247,10 +247,11 @@ def _matched(rounds: Rounds, value: str) -> str:
             differences.append(found["ncal"] - found["random"])
     if len(differences) < 2:
         return ""
-    return f" At equal accuracy of the classifiers: {_signed(estimate(np.array(differences)), 100)}."
+    return f" At equal accuracy of the classifiers: {signed(estimate(np.array(differences)), 100)}."
 
 
-def _signed(gain: Estimate, scale: float) -> str:
+def signed(gain: Estimate, scale: float = 100) -> str:
+    """A difference with its interval, where there is one."""
     digits = 1 if scale == 100 else 3
     low, mean, high = (f"{scale * float(one):+.{digits}f}" for one in (gain.low, gain.mean, gain.high))
     return f"{mean} ({low} to {high})" if np.isfinite(gain.low) else mean

@@ -4,7 +4,7 @@
     python3 benchmarks/pieces.py join PIECES ROOT                            every set whose pieces are all there
 
 A set is a folder of plain arrays as `ncalr.data.load` reads them. Images travel as strips of lossless WebP, about half
-of their size; everything else, with the checksums of all arrays, in the first piece. Needs NumPy and Pillow alone.
+of their size, other arrays as they are; the first piece begins with the checksums. Needs NumPy and Pillow alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TALLEST = 16_000  # pixels of a strip: WebP has no more than 16,383
 
 
 def cut(folder: Path, pieces: Path, most: int) -> list[Path]:
-    """Write the pieces of a set, none larger than so many bytes."""
+    """Write the pieces of a set, of about so many bytes; an array that is no images is not divided."""
     arrays = {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
     if not arrays:
         raise SystemExit(f"{folder} holds no arrays (*.npy): see `ncalr.data.load` for what a set is")
@@ -40,7 +40,7 @@ def cut(folder: Path, pieces: Path, most: int) -> list[Path]:
                 found = list(workers.map(_strip, strips, chunksize=8))
             else:
                 found = [array.tobytes()]
-            index.append({**entry, "blobs": [len(blob) for blob in found]})
+            index.append({**entry, "blobs": len(found)})
             blobs += found
     classes = (folder / "classes.json").read_text()
     head = json.dumps({"set": folder.name, "classes": classes, "arrays": index}).encode()
@@ -76,7 +76,7 @@ def join(pieces: Path, root: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         stream = iter(blobs)
         for entry in index["arrays"]:
-            mine = [next(stream) for _ in entry["blobs"]]
+            mine = [next(stream) for _ in range(entry["blobs"])]
             array = _array(mine, entry)
             if _sum(array) != entry["sum"]:
                 raise SystemExit(f"{name}: {entry['name']} is not what was cut; bring the pieces again")

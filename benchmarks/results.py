@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from beyond import part, table, verdict  # noqa: E402
+from beyond import part, signed, table, verdict  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import runs_of, tried  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
@@ -31,7 +31,7 @@ from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.evaluations import TITLES  # noqa: E402
 from ncalr.lab.report import curves_of, result_rows  # noqa: E402
 from ncalr.lab.runner import Run, read_runs  # noqa: E402
-from ncalr.lab.statistics import aubc, estimate, summary  # noqa: E402
+from ncalr.lab.statistics import Estimate, aubc, estimate, summary  # noqa: E402
 from ncalr.learn.learner import needs_of  # noqa: E402
 from ncalr.learn.recipes import recipe  # noqa: E402
 
@@ -196,9 +196,8 @@ def _columns(
         against = best.get(name)
         gap = ""
         if against and against.get("aubc") and against["aubc"]["mean"] is not None:
-            low, mean, high = (against["aubc"][side] for side in ("low", "mean", "high"))
-            interval = "" if low is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
-            gap = f"{100 * mean:+.1f}{interval} to {against['rival']}"
+            mean, low, high = (np.array(against["aubc"][side], np.float64) for side in ("mean", "low", "high"))
+            gap = f"{signed(Estimate(mean, low, high, np.array(against['seeds'])))} to {against['rival']}"
         took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs if run.strategy == name]
         scoring = [one["round"] for run in took for one in run]
         gpu = [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
@@ -264,10 +263,8 @@ def write_ablations() -> str:
             at = shared[-1]
             gain = estimate(np.array([one[at] - other[at] for one, other in pairs]))
             change = strategy if name == "cifar10-variants" else _change(name)
-            low, high = (f"{100 * float(side):+.1f}" if np.isfinite(side) else "" for side in (gain.low, gain.high))
             cells = [f"{100 * np.mean([pair[which][at] for pair in pairs]):.1f}" for which in (0, 1)]
-            interval = f" ({low} to {high})" if low else ""
-            rows.append([change, f"{at:,}", *cells, f"{100 * float(gain.mean):+.1f}{interval}", str(len(mine))])
+            rows.append([change, f"{at:,}", *cells, signed(gain), str(len(mine))])
     text = (
         "# Ablations of ncal on CIFAR-10\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     )
@@ -438,9 +435,7 @@ def _beside(curves: Any, name: str) -> list[str]:
     both = np.isfinite(mine) & np.isfinite(usual)
     if name == "ncal" or not both.any():
         return ["", seeds]
-    gap = estimate(mine[both] - usual[both])
-    sides = [f"{100 * float(side):+.1f}" for side in (gap.low, gap.high) if np.isfinite(side)]
-    return [f"{100 * float(gap.mean):+.1f}" + (f" ({sides[0]} to {sides[1]})" if sides else ""), seeds]
+    return [signed(estimate(mine[both] - usual[both])), seeds]
 
 
 def _wrong(names: Collection[str], strategy: str, answers: int) -> list[str]:

@@ -164,9 +164,8 @@ def main() -> None:
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     arguments = parser.parse_args()
     if arguments.what == "run":
-        chosen = groups(arguments.only)
-        how = {"together": arguments.together, "folded": arguments.folded}
-        train(chosen, arguments.data, arguments.out, arguments.minutes, **how)
+        where = (arguments.data, arguments.out)
+        train(groups(arguments.only), *where, arguments.minutes, arguments.together, folded=arguments.folded)
     elif arguments.what == "evaluate":
         evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
     elif arguments.what == "keep":

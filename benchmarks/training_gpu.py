@@ -427,7 +427,7 @@ def variants(out: Path, most: float) -> None:
     plan: list[tuple[Any, ...]] = [
         ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
         ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
-        ("batches made by torch", 6, 128, patch.object(slot_module, "_kernels", lambda: None)),
+        ("batches made by torch", 6, 128, patch.object(slot_module, "triton_module", lambda _: None)),
         ("as it is", 10, 128),
         ("as it is", 6, 256),
         ("as it is", 4, 512),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from ncalr.errors import BadInput, MissingExtra
@@ -130,6 +131,15 @@ def is_torch(array: object) -> bool:
     """Whether it is a torch tensor, without importing torch to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
+
+
+@cache
+def triton_module(name: str) -> Any:
+    """`ncalr.kernels.triton_NAME`, kernels of a training on a GPU; None where there is no Triton."""
+    try:
+        return importlib.import_module(f"ncalr.kernels.triton_{name}")
+    except ImportError:
+        return None
 
 
 def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:

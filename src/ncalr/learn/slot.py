@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import torch
 from torch import nn
 
 from ncalr.errors import BadInput, NcalrError
+from ncalr.kernels import triton_module
 from ncalr.learn.feeds import Feed, cut
 from ncalr.learn.halves import Halves
 from ncalr.learn.losses import make_loss
@@ -68,7 +68,7 @@ class Slot:
             )
         device = build.device
         self.cuda = device.type == "cuda"
-        self.kernels = _kernels() if self.cuda and not self.ranks.together else None
+        self.kernels = triton_module("step") if self.cuda and not self.ranks.together else None
         self.stream: Any = torch.cuda.Stream(device) if self.cuda else None
         self.net = self._fresh(0)
         for module in self.dropouts():
@@ -125,9 +125,10 @@ class Slot:
             self._capture()
             with self.on():
                 self.loss.start(self.labels, classes, soft)
-        with self.on():
-            counts = torch.bincount(self.labels, minlength=classes).clamp_min(1)
-            self.weights = 1.0 / counts[self.labels] if self.recipe.balanced else None
+        self.weights: Any = None
+        if self.recipe.balanced:
+            with self.on():
+                self.weights = 1.0 / torch.bincount(self.labels, minlength=classes)[self.labels]
         total = self.steps * self.recipe.epochs
         rates = [self.recipe.rate_at(step / total) for step in range(total)]
         with self.on():
@@ -408,16 +409,6 @@ class Slot:
                 f"{max(self.build.batch // 2, 2)}, fewer runs side by side (together=1) or a smaller network"
             ) from None
         self.graph = graph
-
-
-@cache
-def _kernels() -> Any:
-    """`ncalr.kernels.triton_step`, where there is Triton."""
-    try:
-        from ncalr.kernels import triton_step
-    except ImportError:
-        return None
-    return triton_step
 
 
 def number(*parts: int) -> int:

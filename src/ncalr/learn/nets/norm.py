@@ -7,13 +7,13 @@ Predictions on a GPU do without the pass: `ncalr.learn.nets.fold`.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr.kernels import triton_module
 from ncalr.learn.ranks import current
 
 
@@ -33,10 +33,9 @@ class NormAct(nn.BatchNorm2d):
             return self._over_all_ranks(x, residual)
         slopes = torch.is_grad_enabled() and not self.training  # as for SISOM: the fused pass has none there
         wide = x.is_cuda and x.dtype == torch.bfloat16 and x.shape[1] % 64 == 0
-        if wide and not slopes and not self.is_traced() and _fused():
-            from ncalr.kernels import triton_norm
-
-            return triton_norm.norm_act(x, residual, self)
+        kernels = triton_module("norm") if wide and not slopes and not self.is_traced() else None
+        if kernels is not None:
+            return kernels.norm_act(x, residual, self)
         mean, var = self.running_mean, self.running_var
         x = F.batch_norm(x, mean, var, self.weight, self.bias, self.training, self.momentum or 0.1, self.eps)
         if residual is not None:
@@ -93,15 +92,6 @@ class _OverRanks(torch.autograd.Function):
         over = current().add(own.clone()) / count
         dx = (weight * inverse).view(shape) * (wide - over[0].view(shape) - normal * over[1].view(shape))
         return dx.to(x.dtype), own[1], own[0], None
-
-
-@cache
-def _fused() -> bool:
-    try:
-        from ncalr.kernels import triton_norm  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def second(x: Any) -> Any:
