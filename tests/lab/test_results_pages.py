@@ -94,6 +94,7 @@ def test_a_page_with_every_part(results):
     assert found.endswith("The last slice: 70,000 images a second, so 125 s for the 7 rounds of a run.")
     assert results.spent(["cifar100"]) == ""
     ncal = next(line for line in text.splitlines() if line.startswith("| ncal |"))
+    assert "| +1.0 (+0.8 to +1.2) to margin |" in ncal, "the best rival, and the difference to it"
     assert "| 72.11 | 3 | 11 | 0.50 | 74 |" in ncal, "the paper's figure, seeds, passes over the pool, seconds"
     assert next(line for line in text.splitlines() if line.startswith("| random |")).endswith(
         "| 69.51 | 3 | 0 | 0.50 | 74 |"

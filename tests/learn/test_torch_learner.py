@@ -90,8 +90,9 @@ class Event:
         return self.looks < 0
 
 
-def test_where_all_wait_the_first_that_can_go_on_does():
-    order, done = [], []
+def test_where_all_wait_the_first_that_can_go_on_does(monkeypatch):
+    order, done, naps = [], [], []
+    monkeypatch.setattr("ncalr.learn.torch_learner.time.sleep", naps.append)
 
     class AfterTheOther:
         def query(self):
@@ -108,6 +109,7 @@ def test_where_all_wait_the_first_that_can_go_on_does():
 
     list(side_by_side(iter([slow(), quick()]), 2))
     assert order == ["quick", "slow"]
+    assert 0 < len(naps) < 5, "the host rests where nobody can go on, and only there"
 
 
 @pytest.mark.parametrize("together", [2, 4])
