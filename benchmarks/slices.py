@@ -27,7 +27,6 @@ def train(
     minutes: float,
     together: int,
     seeds: Collection[int] | None = None,
-    folded: bool = False,
 ) -> None:
     """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
     from ncalr.learn import TorchLearner
@@ -40,7 +39,7 @@ def train(
         first = next(iter(group.values()))
         dataset = load(first.dataset, data)
         began, before, seen = time.perf_counter(), trainings(out, group), images(out, group)
-        learner = TorchLearner(first.network, first.recipe, together=together, folded=folded, progress=False)
+        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
         classes = len(dataset.classes)
         parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
 
@@ -49,8 +48,8 @@ def train(
             say(run)
 
         runs = conduct_together(parts, learner, watch, clock.too_late, seeds)
-        how = {"together": together, **({"folded": True} if folded else {})}
-        note(out, title, trainings(out, group) - before, began, how, images(out, group) - seen)
+        done = trainings(out, group) - before
+        note(out, title, done, began, {"together": together}, images(out, group) - seen)
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return

@@ -159,13 +159,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "study")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--together", type=int, default=6)
-    parser.add_argument("--folded", action="store_true", help="predict with folded normalisation (`TorchLearner`)")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     arguments = parser.parse_args()
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
-        train(groups(arguments.only), *where, arguments.minutes, arguments.together, folded=arguments.folded)
+        train(groups(arguments.only), *where, arguments.minutes, arguments.together)
     elif arguments.what == "evaluate":
         evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
     elif arguments.what == "keep":

@@ -20,8 +20,7 @@ import platform
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
-from functools import partial
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -327,13 +326,6 @@ def padded_stem(channels: int) -> Any:
     return patch.object(ResNet, "__init__", init)
 
 
-def every_algorithm() -> Any:
-    """A patch: cuDNN tries all it has, not the ten that it thinks best. Its choices are kept for the process."""
-    import torch
-
-    return patch.object(torch.backends.cudnn, "flags", partial(torch.backends.cudnn.flags, benchmark_limit=0))
-
-
 def small_pool() -> tuple[Any, Any]:
     """Random images and labels."""
     from ncalr.data import ArrayPool
@@ -344,9 +336,10 @@ def small_pool() -> tuple[Any, Any]:
 
 def algorithms() -> None:
     """Six runs with every algorithm tried, in a process of its own: one number."""
-    with every_algorithm():
-        found = slots(6, 128, *small_pool())
-    print(interleaved(found, 1.5))
+    import torch
+
+    torch.backends.cudnn.benchmark_limit = 0
+    print(interleaved(slots(6, 128, *small_pool()), 1.5))
 
 
 def profiled(found: list[Any], steps: int = 20) -> list[str]:
@@ -507,23 +500,8 @@ def swept(slot: Any, count: int, chunk: int) -> list[Any]:
         return [torch.cat(parts) for parts in zip(*found, strict=True)]
 
 
-def wide_bias() -> Any:
-    """A patch: the folded bias stays in float32. Not beside the other in one process: torch would mix up the two."""
-    import torch
-
-    from ncalr.learn.nets import fold
-
-    made = fold._made
-
-    def wide(conv: Any, norm: Any, short: Any, dtype: Any) -> Any:
-        ready = made(conv, norm, short, dtype)
-        return ready and (ready[0], made(conv, norm, short, torch.float32)[1], ready[2])
-
-    return patch.object(fold, "_made", wide)
-
-
-HOW = {"": "", "timed": ", cuDNN's algorithms timed", "bias": ", the bias in float32"}
-"""Ways to predict: cuDNN takes the first algorithm that it thinks of, as in a run, or times them; the bias."""
+HOW = {"": "", "first": ", cuDNN's first choice of algorithms"}
+"""Ways to predict: cuDNN times its algorithms, as in a run, or takes the first one. It chooses once a process."""
 
 
 def predict(out: Path, how: str) -> None:
@@ -531,10 +509,9 @@ def predict(out: Path, how: str) -> None:
     import torch
 
     count, chunks = 16_384, (2048, 4096)
-    torch.backends.cudnn.benchmark = how == "timed"
     pool, labels = patterned_pool(count)
     # a short warm-up: it shall have learnt something after three epochs
-    slot = slots(1, 128, pool, labels, epochs=10, folded=True)[0]
+    slot = slots(1, 128, pool, labels, epochs=10)[0]
     for epoch in (1, 2, 3):
         slot.begin(epoch)
         for place in range(slot.steps):
@@ -542,7 +519,7 @@ def predict(out: Path, how: str) -> None:
     torch.cuda.synchronize()
     reference = in_float32(slot, count)
     torch.cuda.synchronize()
-    kinds = {"a pass of its own": patch.object(slot.folding, "norms", []), "folded": ExitStack()}
+    kinds = {"a pass of its own": patch.object(slot.folding, "norms", []), "folded": nullcontext()}
     result: dict[str, Any] = {"machine": facts(), "how": how, "kinds": {}}
     outputs = {}
     for name, kind in kinds.items():
@@ -932,7 +909,7 @@ def main() -> None:
         "--most", type=float, default=1e9, help="begin no group of runs, and no variant, after so many seconds"
     )
     parser.add_argument(
-        "--only", default="", help="only the group with this key (full, 5000, graphs, plain); predict: timed or bias"
+        "--only", default="", help="only the group with this key (full, 5000, graphs, plain); predict: first"
     )
     arguments = parser.parse_args()
     if arguments.what == "predict" and arguments.only not in HOW:
@@ -942,7 +919,7 @@ def main() -> None:
     elif arguments.what == "variants":
         variants(arguments.out, min(arguments.most, 75.0))
     elif arguments.what == "predict":
-        with wide_bias() if arguments.only == "bias" else ExitStack():
+        with patch("ncalr.learn.slot.timed", nullcontext) if arguments.only else nullcontext():
             predict(arguments.out, arguments.only)
     elif arguments.what == "algorithms":
         algorithms()

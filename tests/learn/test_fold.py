@@ -6,6 +6,7 @@ cuDNN's convolution is replaced by plain operations in float32, so that the way 
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ncalr.learn.nets import fold, network
 from ncalr.learn.nets.fold import Folding
 from ncalr.learn.nets.norm import NormAct
 from ncalr.learn.nets.resnet import Basic, Bottleneck, ResNet, Wide
+from ncalr.learn.slot import timed
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -89,7 +91,6 @@ def slot(pool, labels):
 
 
 def started(pool, labels, **options):
-    options = {"folded": True, **options}
     learner = TorchLearner("resnet8", "digits", device="cpu", batch=16, dropout=0.3, progress=False, **options)
     slot = learner._new_slot(10, pool.shape, 16, learner._feed(pool))
     slot.chunk = 20
@@ -396,13 +397,40 @@ def test_short_memory_is_no_refusal(slot, calls, monkeypatch):
     assert not slot.folding.refused
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_only_where_asked_for(calls, pool, labels, asked):
-    slot = started(pool, labels, folded=asked)
-    list(slot.sweep(slot.feed, np.arange(40)))
-    assert bool(calls) == asked
-    learner = TorchLearner("resnet8", "digits", device="cpu", epochs=2, checkpoints=2, progress=False, folded=asked)
+def test_a_finished_model_predicts_so_too(calls, pool, labels):
+    learner = TorchLearner("resnet8", "digits", device="cpu", epochs=2, checkpoints=2, progress=False)
     model = learner.fit(Job(pool, pool.ids[:40], labels[:40], 10))
     calls.clear()
     model.predict(pool, pool.ids[:40])
-    assert bool(calls) == asked
+    assert calls
+
+
+# -- which algorithms cuDNN takes -------------------------------------------------------------------------------
+
+
+def test_algorithms_are_timed_for_whole_chunks(slot, monkeypatch):
+    seen = []
+
+    def forward(x):
+        seen.append((len(x), torch.backends.cudnn.benchmark))
+        return slot.look(x)
+
+    swept(slot, forward, 50)
+    assert seen == [(20, False), (20, False), (10, False)], "there is no cuDNN on the CPU"
+    seen.clear()
+    monkeypatch.setattr(slot, "cuda", True)
+    monkeypatch.setattr(slot, "on", nullcontext)
+    swept(slot, forward, 50)
+    assert seen == [(20, True), (20, True), (10, False)]
+    assert not torch.backends.cudnn.benchmark
+
+
+def test_whoever_wants_timed_algorithms_keeps_them(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    with timed():
+        pass
+    assert torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    with pytest.raises(ValueError, match="inside"), timed():
+        raise ValueError("inside")
+    assert not torch.backends.cudnn.benchmark

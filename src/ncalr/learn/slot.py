@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,6 @@ class Build:
     half: bool = False  # bfloat16 where torch's autocast finds it safe
     graphs: bool = False
     compiled: bool = False
-    folded: bool = False  # predictions with normalisation folded into the convolutions
 
 
 class Slot:
@@ -76,7 +75,7 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.halves = Halves(self.net.modules() if build.half and not build.compiled else ())  # compilers fuse casts
-        self.folding = Folding(self.net.modules() if build.folded and not build.compiled else ())
+        self.folding = Folding(self.net.modules() if not build.compiled else ())
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
         recipe = build.recipe
@@ -213,7 +212,8 @@ class Slot:
     def sweep(self, feed: Feed, positions: Any, forward: Any = None) -> Iterator[tuple[slice, Any]]:
         """Evaluate items chunk by chunk: where they stand, and what `forward(x)` gives (features and logits).
 
-        The network's weights must stay as they are meanwhile: they are folded once a sweep.
+        The network's weights must stay as they are meanwhile: they are folded once a sweep. cuDNN times its algorithms
+        on whole chunks, which come again; the size of the last one does not.
         """
         forward = forward or self.look
         positions = np.asarray(positions)
@@ -228,7 +228,7 @@ class Slot:
                 try:
                     with self.on():
                         raw = next(incoming)
-                        with self.folding.lent(folded):
+                        with self.folding.lent(folded), timed() if self.cuda and len(raw) == chunk else nullcontext():
                             result = forward(feed.normalise(raw, self.dtype))
                 except torch.OutOfMemoryError:
                     if chunk <= SMALLEST_CHUNK:
@@ -392,7 +392,7 @@ class Slot:
         """Run the step a few times (libraries choose their algorithms), then record it as a graph."""
         torch.cuda.synchronize(self.build.device)
         try:
-            with self.on(), torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
+            with self.on(), timed():
                 for _ in range(3):
                     self.row.zero_()
                     self.done.zero_()
@@ -409,6 +409,17 @@ class Slot:
                 f"{max(self.build.batch // 2, 2)}, fewer runs side by side (together=1) or a smaller network"
             ) from None
         self.graph = graph
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """cuDNN times its algorithms for shapes that it has not seen yet, and keeps its choice."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def number(*parts: int) -> int:

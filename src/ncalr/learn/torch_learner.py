@@ -41,7 +41,7 @@ from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
 
-STEPS, AHEAD = 16, 4  # steps given to the device between two looks at the other runs, and how many times ahead of it
+STEPS, AHEAD = 16, 12  # steps given to the device between two looks at the other runs, and how many times ahead of it
 NAP = 0.0005  # seconds
 SAVE_SECONDS = 20.0
 LARGEST_HALF = 65504.0
@@ -60,7 +60,6 @@ class TorchLearner:
         precision: str = "auto",
         graphs: bool = True,
         compiled: bool = False,
-        folded: bool = False,
         together: int = 4,
         data: str = "auto",
         workers: int = 2,
@@ -74,11 +73,10 @@ class TorchLearner:
         """`changes` are values of the recipe. `layer` names the layer whose input are the features.
 
         precision: "bfloat16", "float32", or "auto" (bfloat16 on a GPU). graphs: one CUDA graph a training step.
-        compiled: torch.compile the network first (half a minute, then a little faster). folded: predict on a GPU with
-        normalisation folded into the convolutions (`ncalr.learn.nets.fold`). together: how many jobs train
-        side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto". warm:
-        start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window or
-        `draws` passes with "dropout" active. steepness: SISOM's sigmoids, last layer first.
+        compiled: torch.compile the network first (half a minute, then a little faster). together: how many jobs
+        train side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto".
+        warm: start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window
+        or `draws` passes with "dropout" active. steepness: SISOM's sigmoids, last layer first.
         """
         for name, value, known in (
             ("precision", precision, ("auto", "bfloat16", "float32")),
@@ -97,7 +95,7 @@ class TorchLearner:
         cuda = self.device.type == "cuda"
         self.half = precision == "bfloat16" or (precision == "auto" and cuda)
         self.ranks = current()
-        self.graphs, self.compiled, self.folded = graphs and cuda and not self.ranks.together, compiled, folded
+        self.graphs, self.compiled = graphs and cuda and not self.ranks.together, compiled
         self.together = together if cuda and not self.ranks.together else 1  # messages of two runs would mix
         self.data, self.workers, self.warm = data, workers, warm
         self.samples, self.draws, self.steepness = samples, draws, tuple(steepness)
@@ -329,7 +327,7 @@ class TorchLearner:
 
     def _new_slot(self, classes: int, shape: tuple[int, ...], batch: int, feed: Any) -> Slot:
         make = self._maker(classes, shape)
-        how = (self.half, self.graphs, self.compiled, self.folded)
+        how = (self.half, self.graphs, self.compiled)
         return Slot(Build(make, self.recipe, self.device, batch, self.layer, *how), feed)
 
     def _maker(self, classes: int, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
@@ -494,8 +492,7 @@ class TorchModel:
         slots = learner._slots.setdefault(("predict", self.classes, self.shape), [])
         if not slots:
             maker = learner._maker(self.classes, self.shape)
-            how = {"half": learner.half, "folded": learner.folded}
-            slots.append(Slot(Build(maker, learner.recipe, learner.device, 2, learner.layer, **how), feed))
+            slots.append(Slot(Build(maker, learner.recipe, learner.device, 2, learner.layer, learner.half), feed))
         with slots[0].on():
             slots[0].load(self.state)
         return slots[0]
