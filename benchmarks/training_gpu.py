@@ -3,6 +3,7 @@
     python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
     python3 benchmarks/training_gpu.py variants --out DIR              runs side by side, one thing changed; a profile
     python3 benchmarks/training_gpu.py predict  --out DIR              prediction: normalisation apart and folded
+    python3 benchmarks/training_gpu.py grouped                         convolutions of six runs apart and in groups
     python3 benchmarks/training_gpu.py shapes   --out DIR              the normalisation's sums in several launch shapes
     python3 benchmarks/training_gpu.py accuracy --out DIR --data ROOT  full-data and 5,000-label accuracies on CIFAR
     python3 benchmarks/training_gpu.py table                           the table from results/training_gpu_*.json
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import platform
 import subprocess
@@ -46,8 +48,8 @@ def facts() -> dict[str, Any]:
     }
 
 
-def rate(call: Any, images: int, seconds: float = 2.0) -> float:
-    """Images a second over at least so many seconds, after three calls to warm up."""
+def rate(call: Any, images: int, seconds: float = 2.0, at_once: int = 5) -> float:
+    """Images a second over at least so many seconds, after three calls to warm up; so many calls are queued at once."""
     import torch
 
     for _ in range(3):
@@ -55,10 +57,10 @@ def rate(call: Any, images: int, seconds: float = 2.0) -> float:
     torch.cuda.synchronize()
     calls, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
-        for _ in range(5):
+        for _ in range(at_once):
             call()
         torch.cuda.synchronize()
-        calls += 5
+        calls += at_once
     return images * calls / (time.perf_counter() - start)
 
 
@@ -184,7 +186,7 @@ def interleaved(found: list[Any], seconds: float = 2.0) -> float:
             slot.step(state["place"], 1)
         state["place"] = (state["place"] + 1) % steps
 
-    result = rate(turn, sum(slot.build.batch for slot in found), seconds)
+    result = rate(turn, sum(slot.build.batch for slot in found), seconds, at_once=30)
     torch.cuda.synchronize()
     return result
 
@@ -326,6 +328,52 @@ def padded_stem(channels: int) -> Any:
     return patch.object(ResNet, "__init__", init)
 
 
+def ranked_streams() -> Any:
+    """A patch: runs that go before others, so that kernels of one find what the last one wrote still at hand."""
+    import torch
+
+    stream, numbers = torch.cuda.Stream, itertools.count()
+    return patch.object(torch.cuda, "Stream", lambda device: stream(device, priority=-(next(numbers) % 4)))
+
+
+def grouped() -> None:
+    """Convolutions of six runs: side by side on six streams, and as one convolution of six groups; forth and back."""
+    import torch
+    from torch.nn import functional as F
+
+    runs, batch = 6, 128
+
+    def graph_of(groups: int, c: int, side: int) -> tuple[Any, Any]:
+        draw = lambda *shape: torch.randn(shape, device="cuda").bfloat16()  # noqa: E731
+        last = {"memory_format": torch.channels_last}
+        x = draw(batch, groups * c, side, side).contiguous(**last).requires_grad_()
+        weight = draw(groups * c, c, 3, 3).contiguous(**last).requires_grad_()
+        slope = draw(batch, groups * c, side, side).contiguous(**last)
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+
+        def step() -> None:
+            torch.autograd.grad(F.conv2d(x, weight, padding=1, groups=groups), (x, weight), slope)
+
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream), torch.backends.cudnn.flags(enabled=True, benchmark=True):
+            step()
+            stream.synchronize()
+            with torch.cuda.graph(graph, stream=stream):
+                for _ in range(10):
+                    step()
+        return graph, stream
+
+    def replay(graphs: list[tuple[Any, Any]]) -> None:
+        for graph, stream in graphs:
+            with torch.cuda.stream(stream):
+                graph.replay()
+
+    for c, side in ((64, 32), (128, 16), (256, 8), (512, 4)):
+        apart, one = [graph_of(1, c, side) for _ in range(runs)], [graph_of(runs, c, side)]
+        times = [1e6 / rate(lambda graphs=graphs: replay(graphs), 10, 0.4) for graphs in (apart, one)]
+        print(f"{c} channels at {side} pixels: {times[0]:.0f} us apart, {times[1]:.0f} us in groups", flush=True)
+
+
 def small_pool() -> tuple[Any, Any]:
     """Random images and labels."""
     from ncalr.data import ArrayPool
@@ -418,12 +466,15 @@ def variants(out: Path, most: float) -> None:
     result["profiles"] = [lines[0] for lines in profiles]
     keep()
     plan: list[tuple[Any, ...]] = [
-        ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
-        ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
         ("batches made by torch", 6, 128, patch.object(slot_module, "triton_module", lambda _: None)),
-        ("as it is", 10, 128),
+        ("streams of four priorities", 6, 128, ranked_streams()),
         ("as it is", 6, 256),
         ("as it is", 4, 512),
+        ("as it is", 6, 512),
+        ("sums of 64 rows", 6, 128, shape_patch((64, 4, 512, 256))),
+        ("weights cast by autocast", 6, 128, patch.object(slot_module, "Halves", lambda _: Halves(()))),
+        ("slopes added by autograd", 6, 128, patch.object(resnet, "second", lambda x: x)),
+        ("as it is", 10, 128),
         ("stem of 8 channels", 6, 128, padded_stem(8)),
         ("stem of 4 channels", 6, 128, padded_stem(4)),
     ]
@@ -696,8 +747,8 @@ def plan() -> list[dict[str, Any]]:
         runs += [{**few, "recipe": recipe, "seed": seed, "path": "graphs"} for seed in range(3)]
     for path in ("graphs", "plain"):
         runs += [{**few, "recipe": PLAINER, "seed": seed, "path": path} for seed in range(3)]
-    for labels, seeds in ((5000, 3), (15_000, 1)):  # do larger batches keep the accuracy?
-        for changes in ("", ", batch=256", ", batch=256, rate=0.2"):
+    for labels, seeds in ((20_000, 2), (5000, 3)):  # do larger batches keep the accuracy?
+        for changes in ("", ", batch=256, rate=0.2", ", batch=512, rate=0.2"):
             recipe = f"strong(epochs=100{changes})"
             some = {"data": "cifar100", "labels": labels, "recipe": recipe}
             runs += [{**some, "seed": seed, "path": "graphs"} for seed in range(seeds)]
@@ -896,7 +947,7 @@ def table() -> None:
     page.write_text(before + start + text + rest[rest.index(end) :])
 
 
-WHAT = ["speed", "variants", "predict", "algorithms", "shapes", "shape", "accuracy", "table"]
+WHAT = ["speed", "variants", "predict", "algorithms", "grouped", "shapes", "shape", "accuracy", "table"]
 
 
 def main() -> None:
@@ -918,6 +969,8 @@ def main() -> None:
         speed(arguments.out)
     elif arguments.what == "variants":
         variants(arguments.out, min(arguments.most, 75.0))
+    elif arguments.what == "grouped":
+        grouped()
     elif arguments.what == "predict":
         with patch("ncalr.learn.slot.timed", nullcontext) if arguments.only else nullcontext():
             predict(arguments.out, arguments.only)
