@@ -37,7 +37,7 @@ wait)
   while [ $SECONDS -lt $end ] && [ ! -e "$WORK/ended" ]; do sleep 1; done
   tail -n "${LINES_SHOWN:-40}" "$WORK/log"
   tail -n 2 "$WORK/study/slices.jsonl"
-  nvidia-smi --query-gpu=utilization.gpu,memory.used,power.draw --format=csv,noheader || true
+  nvidia-smi --query-gpu=utilization.gpu,memory.used,power.draw,clocks.sm,clocks.max.sm --format=csv,noheader || true
   if [ -e "$WORK/ended" ]; then echo "ended with $(cat "$WORK/ended")"; else echo "still running"; fi
   if [ -n "${OUT:-}" ]; then
     cp "$WORK/log" "$OUT/slice.log"
