@@ -168,11 +168,26 @@ def write_page(page: Page) -> str:
     budgets = [int(b) for b in found["budgets"]]
     rows = [[name, *_budget_cells(found, name)] for name in found["strategies"]]
     text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
-    text += "\n"
+    text += f"\n{_chance(runs)}"
     parts = [part(name, runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
     text += "".join(f"\n{text}\n" for text in parts)
     (PAGES / f"{page.name}.md").write_text(text)
     return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {short} |"
+
+
+def _chance(runs: list[Run]) -> str:
+    """How far first trainings on the same labels are apart, where they were made in several processes."""
+    first: dict[int, list[float]] = {}
+    for run in runs:
+        first.setdefault(run.seed, []).append(run.accuracies[0][1])
+    gap = max(max(found) - min(found) for found in first.values())
+    if not gap:
+        return ""
+    return (
+        f"\nAt {runs[0].accuracies[0][0]:,} labels the strategies of a seed have learnt the same labels. Where they differ there, they were trained "
+        f"in different slices: cuDNN finds its algorithms by trying, and the same training came out up to {100 * gap:.1f} points apart. "
+        "Differences between single runs of that size say nothing.\n"
+    )
 
 
 def _columns(

@@ -155,6 +155,16 @@ def test_strategies_with_too_few_seeds_wait(results):
     assert (results.PAGES / "cifar10_differences.svg").read_text().count("<svg") == 1
 
 
+def test_what_the_same_training_differs_by_is_said(results):
+    finish(results, "cifar10", {"ncal": 0.05})
+    assert "points apart" not in page_of(results, "cifar10")[1]
+    journal = results.STUDY / "cifar10" / "runs" / slug("margin", 1) / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    lines[0]["accuracy"] += 0.013
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "the same training came out up to 1.3 points apart" in page_of(results, "cifar10")[1]
+
+
 def test_the_readme_has_what_is_measured(results, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "README", tmp_path / "README.md")
     monkeypatch.setattr(results, "noise_summary", lambda: "noise")
