@@ -126,6 +126,20 @@ def test_maxherding_is_the_naive_greedy(radius, labelled, backend):
     np.testing.assert_allclose(picks.scores, gains, atol=1e-6)
 
 
+@pytest.mark.parametrize("labelled", [0, 9])
+def test_features_that_have_much_in_common_keep_their_digits(labelled, backend):
+    """Unit vectors some thousandths apart: their squares, near 1, would leave two digits to single precision."""
+    features, bank = (1000 + pool(seed, size, 8) for seed, size in ((7, 150), (8, 9)))
+    given = {"labelled_features": bank.astype(np.float32)} if labelled else {}
+    spec = "maxherding(select=coverage(radius=0.002))"
+    picks = query(spec, 12, features=features.astype(np.float32), **given)
+    own, best = gains_of(
+        features.astype(np.float32).astype(np.float64), picks.ids, rbf(0.002), labelled=bank if labelled else None
+    )
+    np.testing.assert_allclose(own, best, rtol=2e-3)
+    np.testing.assert_allclose(picks.scores, own, rtol=2e-3)
+
+
 def test_uherding_weighs_items_by_their_doubt(backend):
     features, logits = pool(4, 400), np.random.default_rng(5).normal(size=(400, 6)) * 3
     top = np.sort(softmax(logits), axis=1)

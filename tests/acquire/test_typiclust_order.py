@@ -49,6 +49,20 @@ def test_clusters_are_visited_in_turn_and_give_their_most_typical(seed, k, clust
             assert ours[c] == theirs[c]
 
 
+def test_clusters_and_typicality_of_features_that_have_much_in_common(backend):
+    """Four bunches of unit vectors a ten-thousandth apart, in single precision."""
+    rng = np.random.default_rng(0)
+    member = np.repeat(np.arange(4), 50)
+    features = (1000 + 0.3 * np.eye(8)[member] + 0.02 * rng.normal(size=(200, 8))).astype(np.float32)
+    picks = query("typiclust(select=typical(clusters=4))", 4, features=features)
+    assert sorted(member[picks.ids]) == [0, 1, 2, 3]
+    rows = normalised(features.astype(np.float64))
+    exact = [typicality(rows[member == member[at]])[at % 50] for at in picks.ids]
+    best = [typicality(rows[member == member[at]]).max() for at in picks.ids]
+    np.testing.assert_allclose(exact, best, rtol=1e-3)
+    np.testing.assert_allclose(picks.scores, exact, rtol=1e-3)
+
+
 def by_cluster(ids, member):
     """The picks of each cluster in their order."""
     return {c: [int(i) for i in ids if member[i] == c] for c in range(12)}

@@ -24,8 +24,8 @@ def kmeans(
 ) -> npt.NDArray[np.int64]:
     """The cluster of each row (n, d). Clusters left empty are moved to the rows farthest from their centre.
 
-    `rows` live on the backend of `evidence`; the lottery has one number a row. Stops when less than one row in a
-    thousand changes its cluster.
+    `rows` live on the backend of `evidence`, near the origin (a large common part would cost digits); the lottery has
+    one number a row. Stops when less than one row in a thousand changes its cluster.
     """
     backend, n = evidence.backend, len(rows)
     if clusters >= n:

@@ -79,8 +79,9 @@ class _Coverage:
         self.evidence, self.backend, self.ball = evidence, evidence.backend, kernel == "ball"
         self.features = self.backend.asarray(unit_rows(self.backend, evidence), "float32")
         n = len(self.features)
+        middle = to_middle(self.backend, self.features)
         self.norms = (self.features * self.features).sum(1)
-        labelled = _labelled(evidence)
+        labelled = _labelled(evidence, middle)
         self.radius = radius or _radius(self, labelled, lottery)
         self.scale = 1 / self.radius**2
         worth = np.ones(n) if scored.scores is None else self.backend.numpy(scored.scores)[kept]
@@ -217,12 +218,12 @@ def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float
     return value if value > 0 else 1.0
 
 
-def _labelled(evidence: Evidence) -> Array | None:
-    """The labelled features scaled to length 1, where there are any."""
+def _labelled(evidence: Evidence, middle: Array) -> Array | None:
+    """The labelled features scaled to length 1, from the middle of the pool's, where there are any."""
     if "labelled_features" not in evidence or not len(evidence["labelled_features"]):
         return None
     backend = evidence.backend
-    return backend.asarray(unit(backend, backend.wide(evidence["labelled_features"])), "float32")
+    return backend.asarray(unit(backend, backend.wide(evidence["labelled_features"])), "float32") - middle
 
 
 def _squared(backend: Any, a: Array, b: Array) -> Array:
@@ -233,6 +234,16 @@ def _squared(backend: Any, a: Array, b: Array) -> Array:
 def unit_rows(backend: Any, evidence: Evidence) -> Array:
     """The pool's features scaled to length 1, in float32 or wider."""
     return backend.xp.concatenate([unit(backend, backend.wide(part["features"])) for _, part in evidence.chunks()])
+
+
+def to_middle(backend: Any, rows: Array) -> Array:
+    """Move rows to their mean, in place; where that was. Distances keep the digits that a common part would cost.
+
+    The mean is rounded far above what the order of the rows changes, so that equal distances stay equal in any order.
+    """
+    middle = backend.asarray(backend.xp.sum(rows, 0, dtype=backend.xp.float64) / len(rows), "float32")
+    rows -= middle
+    return middle
 
 
 def unit(backend: Any, rows: Array) -> Array:

@@ -13,6 +13,7 @@ from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select.clusters import kmeans
+from ncalr.acquire.select.spaces import Space
 from ncalr.acquire.select.top_k import best, wanted_scores
 from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
@@ -39,6 +40,7 @@ def round_robin(
     if n <= linkage_limit:
         member = _linked(backend.numpy(rows), wanted)
     else:
+        rows -= Space("features", evidence).centre
         member = kmeans(rows, wanted, evidence, lottery)
         notes = (f"k-means stands in for average linkage, which would need a table of {n} x {n} distances",)
     kept = best(wanted_scores(scored, "round_robin"), min(n, round(multiple * k)), evidence, lottery)

@@ -12,7 +12,7 @@ from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select.clusters import kmeans
-from ncalr.acquire.select.coverage import unit, unit_rows
+from ncalr.acquire.select.coverage import to_middle, unit, unit_rows
 from ncalr.errors import BadInput
 from ncalr.kernels import Array, Backend
 from ncalr.types import Scored, Selection
@@ -41,6 +41,7 @@ def typical(
         bank = unit(backend, backend.wide(evidence["labelled_features"]))
         labelled = len(bank)
         rows = backend.xp.concatenate([rows, backend.asarray(bank, str(rows.dtype).removeprefix("torch."))])
+    to_middle(backend, rows)
     member = kmeans(rows, min(labelled + k, clusters), evidence, lottery.joined(labelled))
     return _by_cluster(backend, rows, member, n, k, lottery, neighbours)
 
