@@ -293,7 +293,7 @@ def test_uherding(backend):
 
 def test_cluster_margin_by_k_means_far_from_the_origin(backend):
     """The clusters of six items in one dimension, whose squares leave no digit for them in single precision."""
-    features = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]], np.float32) + np.float32(20_000)
+    features = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]], np.float32) + np.float32(200_000)
     probs = np.array([[0.5, 0.5]] * 4 + [[1.0, 0.0]] * 2)
     spec = "cluster_margin(select=round_robin(multiple=2, clusters=1, linkage_limit=1))"
     assert {int(query(spec, 2, features=features, probs=probs, seed=seed).ids[0]) for seed in range(20)} == {3}
