@@ -370,14 +370,25 @@ def test_ids_in_messages_look_as_they_were_given(no_work):
 
 
 def test_bad_exclusions(given, no_work):
-    with refused("2 ids to exclude are not in the pool, the first is .*99"):
-        query("random", 3, exclude=[1, 99, 100], **given)
+    with refused("none of the 2 ids to exclude is in the pool: they are 99, 100, the pool's are 0, 1, 2, ...; look"):
+        query("random", 3, exclude=[100, 99, 99], **given)
+    with refused("they are '0', '1', the pool's are 'item-0', 'item-1', 'item-2', ...; .*the right column"):
+        query("random", 3, exclude=["0", "1"], ids=[f"item-{i}" for i in range(N)], **given)
     with refused(r"exclude must be a list of ids, got shape \(\)"):
         query("random", 3, exclude=3, **given)
     with refused("exclude holds <U1 and the pool's ids are whole numbers: give the same kind of ids"):
         query("random", 3, exclude=["a"], **given)
     with refused("exclude holds int64 and the pool's ids are texts"):
         query("random", 3, exclude=[1], ids=[str(i) for i in range(N)], **given)
+
+
+def test_ids_to_exclude_that_are_not_in_the_pool_are_ignored_with_a_note(given):
+    plain = query("margin", 3, exclude=[1], **given)
+    picks = query("margin", 3, exclude=[99, 1, -4, 100, 99, 101], **given)
+    assert picks.ids.tolist() == plain.ids.tolist()
+    assert picks.notes == ("4 of 5 ids to exclude are not in the pool, ignored: -4, 99, 100, ...", *plain.notes)
+    with refused(r"k must lie in 1..11", r"\(1 are excluded\)"):
+        query("margin", 12, exclude=[1, 99], **given)
 
 
 def test_everything_excluded(given, no_work):

@@ -103,6 +103,17 @@ def test_picks_of_one_round_are_left_out_of_the_next(files, tmp_path):
     assert runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "plain.csv")]).exit_code == 0
 
 
+def test_an_exclude_list_of_a_larger_pool_is_used_with_a_note(files, tmp_path):
+    (tmp_path / "blocked.txt").write_text("3\n1003\n5\n1005\n")
+    done = runner.invoke(app, ["query", "-k", "238", *files, "--exclude", str(tmp_path / "blocked.txt")])
+    assert done.exit_code == 0, done.exception
+    assert not {3, 5} & {int(row["id"]) for row in csv.DictReader(done.stdout.splitlines())}
+    assert "note: 2 of 4 ids to exclude are not in the pool, ignored: 1003, 1005" in done.stderr
+    (tmp_path / "wrong.txt").write_text("1003\n1005\n")
+    done = runner.invoke(app, ["query", "-k", "238", *files, "--exclude", str(tmp_path / "wrong.txt")])
+    assert "none of the 2 ids to exclude is in the pool: they are 1003, 1005, the pool's are 0" in str(done.exception)
+
+
 def test_ids_saved_as_objects_say_what_to_do(files, tmp_path):
     np.save(tmp_path / "ids.npy", np.array([f"item-{i}" for i in range(240)], object))
     done = runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "ids.npy")])

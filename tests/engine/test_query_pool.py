@@ -286,7 +286,7 @@ def test_scores_that_are_not_finite_are_named(tmp_path):
     [
         ({"k": 901}, BadInput, r"k must lie in 1\.\.900"),
         ({"k": 890, "exclude": np.arange(20)}, BadInput, "20 are excluded"),
-        ({"exclude": [900]}, BadInput, "1 ids to exclude are not in the pool, the first is 900"),
+        ({"exclude": [900]}, BadInput, "none of the 1 ids to exclude .* 900, the pool's are 0, 1, 2, ..."),
         ({"exclude": ["a"]}, BadInput, "the pool's ids are whole numbers"),
         ({"exclude": [[1]]}, BadInput, "list of ids"),
         ({"labels": None}, MissingEvidence, "needs statistics"),
@@ -304,8 +304,20 @@ def test_what_cannot_be_asked(folders, options, error, words):
     given = {"strategy": "ncal", "k": 30, "pool": folders / "7", **LABELLED, **options}
     with pytest.raises(error, match=words):
         ncalr.query_pool(**given)
-    with pytest.raises(BadInput, match="not in the pool, the first is 'nobody'"):
-        ncalr.query_pool("random", 3, folders / "named", exclude=["nobody", NAMES[3]])
+    with pytest.raises(BadInput, match=f"they are 'nobody', the pool's are '{NAMES[0]}'"):
+        ncalr.query_pool("random", 3, folders / "named", exclude=["nobody"])
+
+
+@pytest.mark.parametrize("strategy", ["ncal", "coreset", "typiclust"])  # each keeps something else in memory
+@pytest.mark.parametrize("named", [True, False])
+def test_ids_to_exclude_that_are_not_in_the_pool_are_ignored_with_a_note(folders, wanted, strategy, named):
+    out = ["nobody", NAMES[3], "no one"] if named else [900, 3, -1]
+    found = ncalr.query_pool(strategy, 30, folders / ("named" if named else "7"), **LABELLED, exclude=out, seed=5)
+    same = wanted(strategy, named=named, exclude=out)
+    assert_same(found, same)
+    assert found.notes == same.notes
+    assert found.notes[0].startswith("2 of 3 ids to exclude are not in the pool, ignored: ")
+    assert found.ids.tolist() == wanted(strategy, named=named, exclude=out[1:2]).ids.tolist()
 
 
 def test_a_pool_without_evidence(tmp_path):

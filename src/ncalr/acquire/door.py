@@ -167,22 +167,42 @@ def read_ids(ids: Any, n: int) -> Any:
     return ids
 
 
-def open_positions(ids: Any, exclude: Any) -> Any:
-    """Positions of the items that may be picked: a slice where that is all."""
-    if exclude is None:
-        return slice(None)
+def open_positions(ids: Any, exclude: Any) -> tuple[Any, tuple[str, ...]]:
+    """Positions of the items that may be picked, a slice where that is all; and what to say about ids of no item."""
     exclude = excluded_ids(exclude, len(ids), ids.dtype.kind == "U")
     if exclude is None:
-        return slice(None)
+        return slice(None), ()
     ids = ids[:]
-    strangers = exclude[~np.isin(exclude, ids)]
-    if len(strangers):
-        raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
-    return np.flatnonzero(~np.isin(ids, exclude))
+    notes = note_strangers(exclude, exclude[np.isin(exclude, ids)], ids)
+    return np.flatnonzero(~np.isin(ids, exclude)), notes
+
+
+def note_strangers(exclude: Any, found: Any, ids: Any) -> tuple[str, ...]:
+    """What to say where only the `found` ones of the ids to exclude are in the pool; raises where none is.
+
+    Lists of test items or of earlier picks are often of a larger pool. One that has nothing to do with the pool is a
+    mistake; `ids` are those of the pool or some of them, to show what they look like.
+    """
+    if not len(found):
+        raise BadInput(
+            f"none of the {len(exclude)} ids to exclude is in the pool: they are {_some(exclude)}, the pool's are "
+            f"{_some(ids)}; look whether it is the right list (of a table, the right column)"
+        )
+    strangers = np.setdiff1d(exclude, found)
+    if not len(strangers):
+        return ()
+    return (f"{len(strangers)} of {len(exclude)} ids to exclude are not in the pool, ignored: {_some(strangers)}",)
+
+
+def _some(ids: Any) -> str:
+    more = ", ..." if len(ids) > 3 else ""
+    return ", ".join(repr(name) for name in ids[:3].tolist()) + more
 
 
 def excluded_ids(exclude: Any, n: int, texts: bool) -> Any:
-    """Ids to leave out as an array of the kind that the pool's are; None where there are none."""
+    """Ids to leave out, each once, as an array of the kind that the pool's are; None where there are none."""
+    if exclude is None:
+        return None
     exclude = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
     if exclude.dtype == object and all(isinstance(name, str) for name in exclude.ravel()):
         exclude = exclude.astype(str)
@@ -198,7 +218,7 @@ def excluded_ids(exclude: Any, n: int, texts: bool) -> Any:
     if exclude.dtype.kind not in ("U" if texts else "iu"):
         kinds = "texts" if texts else "whole numbers"
         raise BadInput(f"exclude holds {exclude.dtype} and the pool's ids are {kinds}: give the same kind of ids")
-    return exclude
+    return np.unique(exclude)
 
 
 def check_k(k: Any, n: int, excluded: int) -> int:

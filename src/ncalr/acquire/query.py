@@ -53,9 +53,9 @@ def query(
     `strategy` is a name (`ncalr strategies` lists them) or a spec such as `"ncal(fusion=rank)"`; options may also be
     given as keywords, `select=` among them. Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
     in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `ids` name the pool items
-    (positions if none are given), `exclude` lists ids not to pick, `seed` decides ties and draws. `device` is where to
-    compute ("cpu", "cuda"); without it, where the arrays are. `least` asks for so many of the least wanted items too,
-    for somebody who wants to see the other end.
+    (positions if none are given), `exclude` lists ids not to pick (a note says how many are of no pool item), `seed`
+    decides ties and draws. `device` is where to compute ("cpu", "cuda"); without it, where the arrays are. `least` asks
+    for so many of the least wanted items too, for somebody who wants to see the other end.
 
     >>> import numpy as np
     >>> probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]])
@@ -83,7 +83,7 @@ def query(
     n = door.pool_size(arrays)
     class_count = door.count_classes(arrays, classes)
     names = door.read_ids(ids, n)
-    rows = door.open_positions(names, exclude)
+    rows, notes = door.open_positions(names, exclude)
     open_ids = names if isinstance(rows, slice) else names[rows]
     k = door.check_k(k, len(open_ids), n - len(open_ids))
     door.check_least(least)
@@ -97,7 +97,8 @@ def query(
         kept["statistics"] = statistics_of(plan, kept["labelled_features"], kept["labels"], class_count)
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
-    return pick(plan, evidence, k, open_ids, seed, least)
+    picks = pick(plan, evidence, k, open_ids, seed, least)
+    return replace(picks, notes=(*notes, *picks.notes))
 
 
 def statistics_of(plan: Plan, features: Any, labels: Any, classes: int) -> ClassStatistics:

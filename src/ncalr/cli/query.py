@@ -44,7 +44,9 @@ def run(
             help="Ids of the pool items: .npy, a text file with one a line, or a .csv with a column id. Default 0..n-1."
         ),
     ] = None,
-    exclude: Annotated[Path | None, typer.Option(help="Ids not to pick, in the same form.")] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="Ids not to pick, in the same form; ids of no pool item are ignored.")
+    ] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, where the arrays do not show it.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties and draws.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,

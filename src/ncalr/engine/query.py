@@ -124,7 +124,8 @@ class _Query:
         door.check_needs(plan, self.arrays, on_disk=True)
         door.check_labelled(self.arrays, plan.needs)
         self.used = door.used(plan, self.arrays)
-        self.exclude = _excluded(exclude, store)
+        self.exclude = door.excluded_ids(exclude, self.n, IDS in store.columns and store[IDS].dtype.kind == "U")
+        self.notes: tuple[str, ...] = ()
         self._known_labels()
         self.classes = self._count_classes(classes)
         if "statistics" in self.used or {"labelled_features", "labels"} <= self.used:
@@ -139,10 +140,12 @@ class _Query:
         work = self._work(strategy, options)
         chooser = self.plan.select.selector
         if chooser.holds_pool:
-            return self._among_candidates(work)
-        if self._streams() and chooser.best_only:
-            return self._best(work)
-        return self._over_scores(work)
+            picks = self._among_candidates(work)
+        elif self._streams() and chooser.best_only:
+            picks = self._best(work)
+        else:
+            picks = self._over_scores(work)
+        return replace(picks, notes=(*self.notes, *picks.notes))
 
     # -- one pass, a bounded list -----------------------------------------------------------------------------------
 
@@ -291,25 +294,24 @@ class _Query:
     def _open(self) -> tuple[Any, Any]:
         """The ids of the open items, and their positions."""
         names = self.store.ids if IDS in self.store.columns else door.Positions(self.n)
-        rows = door.open_positions(names, self.exclude)
+        rows, _ = door.open_positions(names, self.exclude)
         return names if isinstance(rows, slice) else names[rows], rows
 
     def _ids(self, positions: Array) -> Array:
         return self.store[IDS][positions] if IDS in self.store.columns else positions
 
     def _count_excluded(self) -> int:
-        """How many items are left out; each id must be one of the pool's."""
+        """How many items are left out; ids of no item are dropped, and the notes say so."""
         if self.exclude is None:
             return 0
         if IDS in self.store.columns:
             work = replace(self._work("random", {}), columns=(), given={})
-            found = np.concatenate(list(self.engine.map(work.known, work.units())))
+            found = np.unique(np.concatenate(list(self.engine.map(work.known, work.units()))))
         else:
             found = self.exclude[(self.exclude >= 0) & (self.exclude < self.n)]
-        strangers = np.setdiff1d(self.exclude, found)
-        if len(strangers):
-            raise BadInput(f"{len(strangers)} ids to exclude are not in the pool, the first is {strangers[0].item()!r}")
-        return len(self.exclude)
+        self.notes = door.note_strangers(self.exclude, found, self._ids(np.arange(min(self.n, 4))))
+        self.exclude = found
+        return len(found)
 
     def _known_labels(self) -> None:
         """What is known of the labelled set: looked at here, once."""
@@ -396,11 +398,3 @@ def _evidence_columns(store: ShardedPool) -> list[str]:
     """The columns that are evidence; of logits and probabilities the logits, which keep more digits."""
     names = [name for name in store.columns if name in POOL_AXIS]
     return [name for name in names if name != "probs" or "logits" not in names]
-
-
-def _excluded(exclude: Any, store: ShardedPool) -> Array | None:
-    """The ids to leave out, each once."""
-    if exclude is None:
-        return None
-    exclude = door.excluded_ids(exclude, len(store), IDS in store.columns and store[IDS].dtype.kind == "U")
-    return None if exclude is None else np.unique(exclude)
