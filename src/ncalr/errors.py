@@ -10,7 +10,8 @@
     └── MissingExtra        an optional package is not installed (with the line that installs it)
 
 `BadInput` is also a `ValueError` and `UnknownName` also a `KeyError`, so code that knows nothing of
-ncalr still catches them.
+ncalr still catches them. What may be wrong and may be right is a `Note`, a warning, where a function has no notes to
+return.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class NotRecorded(NcalrError):
 
 class MissingExtra(NcalrError, ImportError):
     """An optional package is not installed."""
+
+
+class Note(UserWarning):
+    """Something to look at; the command line prints it as it prints other notes."""
 
 
 def unknown(kind: str, given: str, known: Iterable[str], more: str = "", also: Iterable[str] = ()) -> UnknownName:

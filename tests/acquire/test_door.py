@@ -343,6 +343,29 @@ def test_predictions_beyond_the_labels_are_classes_without_labels(given):
     assert len(query("cmap", 3, predictions=np.arange(N), **given)) == 3
 
 
+def test_labels_counted_from_1_are_noticed():
+    rng = np.random.default_rng(0)
+    known = {"features": rng.random((20, 3)), "labelled_features": rng.random((10, 3))}
+    from_1 = np.arange(10) % 4 + 1
+
+    def noticed(labels=from_1, strategy="cmap", **more):
+        notes = query(strategy, 2, **known, labels=labels, **more).notes
+        return [note for note in notes if note.startswith("the labels lie in 1..4, and classes count from 0")]
+
+    (note,) = noticed(predictions=np.full(20, 2))
+    assert note.endswith("If the labels count from 1, pass labels - 1; if class 0 has none yet, say classes=5")
+    assert noticed(predictions=np.arange(20) % 4)  # a model that knows 0..3, and labels 1..4
+    assert noticed(torch.tensor(from_1), predictions=torch.full((20,), 2))
+    assert noticed(checkpoint_predictions=np.full((3, 20), 2))
+    assert not noticed(predictions=np.arange(20) % 5)  # the model knows class 0: it has no label yet
+    assert not noticed(predictions=np.full(20, 2), classes=5)
+    assert not noticed(logits=rng.random((20, 5)))
+    assert not noticed(from_1 - 1, predictions=np.full(20, 2))
+    assert not noticed(from_1 + 1, predictions=np.full(20, 2))
+    assert not noticed(np.ones(10, int), predictions=np.zeros(20, int))  # the second of two classes, perhaps
+    assert not noticed(strategy="random")  # reads no labels
+
+
 # -- ids, exclude and k ----------------------------------------------------------------------------------------
 
 

@@ -276,3 +276,31 @@ def test_what_is_for_pools_alone_is_not_ignored(tmp_path):
     for flag in (["--engine", "ray"], ["--workers", "3"], ["--address", "auto"]):
         done = invoke("query", "-k", 1, "--strategy", "margin", "--probs", tmp_path / "p.npy", *flag)
         assert f"{flag[0]}: for --pool alone" in str(done.exception)
+
+
+# -- labels counted from 1 ---------------------------------------------------------------------------------------
+
+
+def test_labels_counted_from_1_are_noted_in_one_line(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"features": rng.random((9, 2)), "predictions": np.full(9, 1), "labelled_features": rng.random((4, 2))}
+    words = []
+    for name, array in {**arrays, "labels": np.array([1, 2, 1, 2])}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words += [f"--{name.replace('_', '-')}", tmp_path / f"{name}.npy"]
+    done = invoke("query", "-k", 2, "--strategy", "cmap", *words)
+    assert "note: the labels lie in 1..2, and classes count from 0: class 0 has no label." in done.stderr
+    assert "count from" not in invoke("query", "-k", 2, "--strategy", "cmap", *words, "--classes", 3).stderr
+
+
+def test_a_folder_of_arrays_with_labels_counted_from_1_is_noted_in_one_line(tmp_path):
+    for split in ("train", "test"):
+        np.save(tmp_path / f"{split}_images.npy", np.zeros((6, 8, 8, 1), np.uint8))
+        np.save(tmp_path / f"{split}_labels.npy", np.array([1, 2, 3, 1, 2, 3]))
+    ask = ("run", f"{tmp_path}/", "--recipe", "no-such-recipe", "--out", tmp_path / "out")
+    words, code = run(*ask)
+    assert code == 2
+    assert words.startswith(f"note: {tmp_path}: the labels lie in 1..3, and classes count from 0: class 0 has no label")
+    assert f"save labels - 1; if class 0 has none yet, write the names of all into {tmp_path}/classes.json" in words
+    (tmp_path / "classes.json").write_text('["none", "a", "b", "c"]')
+    assert "note:" not in run(*ask)[0]

@@ -11,7 +11,7 @@ import pytest
 from ncalr.data import tables
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.tables import TextPool, read_labels, read_table
-from ncalr.errors import BadInput, MissingExtra, NotFinite
+from ncalr.errors import BadInput, MissingExtra, Note, NotFinite
 
 ROWS = [
     {"key": "a", "text": 'one, "two"', "x": 1.5, "y": 2, "v": [1, 2, 3], "label": "cat"},
@@ -223,6 +223,17 @@ def test_numbered_labels(tmp_path):
     path.write_text("l\n")
     with pytest.raises(BadInput, match="no rows"):
         read_labels(path, "l")
+
+
+def test_labels_counted_from_1_are_noticed_unless_the_classes_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("stars\n1\n5\n\n2\n")
+    with pytest.warns(Note, match=r"t\.csv, column 'stars': the labels lie in 1\.\.5, .* subtract 1, .* name"):
+        labels, classes = read_labels(path, "stars", missing=-1)
+    assert (labels.tolist(), len(classes)) == ([1, 5, 2], 6)
+    assert read_labels(path, "stars", classes=list("12345"))[0].tolist() == [0, 4, 1]
+    path.write_text("stars\none\nfive\n")
+    assert read_labels(path, "stars")[0].tolist() == [1, 0]
 
 
 def test_tabs_without_quotes(tmp_path):

@@ -320,6 +320,22 @@ def test_ids_to_exclude_that_are_not_in_the_pool_are_ignored_with_a_note(folders
     assert found.ids.tolist() == wanted(strategy, named=named, exclude=out[1:2]).ids.tolist()
 
 
+def test_labels_counted_from_1_are_noticed_as_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    known = {"labelled_features": rng.random((10, 3)), "labels": np.arange(10) % 4 + 1}
+    for top, noticed in ((4, True), (5, False)):  # a model that knows 0..3 or 0..4
+        pool = {"features": rng.random((40, 3)), "predictions": np.arange(40) % top}
+        write_shards(tmp_path / str(top), pool)
+        notes = ncalr.query_pool("cmap", 3, tmp_path / str(top), **known).notes
+        assert notes == ncalr.query("cmap", 3, **pool, **known).notes
+        assert any("the labels lie in 1..4" in note for note in notes) == noticed
+    assert ncalr.query_pool("cmap", 3, tmp_path / "4", **known, classes=5).notes == ()
+    alone = {"features": rng.random((40, 3))}
+    write_shards(tmp_path / "alone", alone)
+    asked = ("coreset(select=k_center)", 3)
+    assert ncalr.query_pool(*asked, tmp_path / "alone", **known).notes == ncalr.query(*asked, **alone, **known).notes
+
+
 def test_a_pool_without_evidence(tmp_path):
     write_shards(tmp_path, np.ones((5, 2)))
     with pytest.raises(BadInput, match="nothing about the pool"):

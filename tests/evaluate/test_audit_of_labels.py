@@ -93,6 +93,13 @@ def test_logits_of_a_network_that_learnt_the_labels_by_heart_are_pointed_out():
     assert audit(logits=logits, labels=labels, draws=0).notes == ()
 
 
+def test_labels_counted_from_1_are_noticed_where_nothing_counts_the_classes():
+    rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3 + 1
+    assert audit(rows, labels=labels).notes[0].startswith("the labels lie in 1..3, and classes count from 0")
+    assert audit(rows, labels=labels, classes=4).notes == ()
+    assert audit(rows, labels=labels - 1).notes == ()
+
+
 def test_features_of_several_networks_are_compared_inside_their_folds():
     features, _, labels, truth = world()
     folds = np.arange(len(labels)) % 3

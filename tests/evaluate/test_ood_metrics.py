@@ -299,3 +299,11 @@ def test_a_class_without_items_is_reported_too() -> None:
 def test_classes_that_cannot_be_told(labels: Any, names: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         without_overlap(labels, names, ["train"])
+
+
+def test_labels_counted_from_1_are_noticed() -> None:
+    def notes(**more) -> str:
+        return " ".join(fit(LABELLED, np.array(LABELS) + 1, scores=["knn"], **more).notes)
+
+    assert "the labels lie in 1.." in notes()
+    assert "the labels lie in" not in notes(classes=max(LABELS) + 2)

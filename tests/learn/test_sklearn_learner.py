@@ -221,6 +221,13 @@ def test_a_training_with_too_few_steps_says_how_many_checkpoints_it_has(items):
     assert record.notes[0] == "3 of 10 checkpoints: the training has 3 steps"
 
 
+def test_labels_counted_from_1_are_noticed(items):
+    job = job_of(items)
+    for classes, noticed in ((0, True), (job.classes + 1, False)):
+        record = SklearnLearner(GaussianNB()).fit(job_of(items, labels=job.labels + 1, classes=classes)).record
+        assert [note for note in record.notes if "classes count from 0" in note] == record.notes[:noticed]
+
+
 def test_counting_again_flips_nothing_and_the_notes_say_so(items):
     record = SklearnLearner(GaussianNB()).fit(job_of(items, needs=needs_of("ff"))).record
     assert record.flipping == 0

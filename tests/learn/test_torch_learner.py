@@ -29,7 +29,7 @@ def learner(**changes):
 
 def job(pool, labels, m=80, **changes):
     """The first m items are labelled."""
-    return Job(pool, pool.ids[:m], labels[:m], 10, **{"needs": needs_of("ncal"), **changes})
+    return Job(pool, pool.ids[:m], labels[:m], **{"classes": 10, "needs": needs_of("ncal"), **changes})
 
 
 CASE = LearnerCase(lambda: learner(net="mlp(widths=32)", epochs=6, checkpoints=3), random=True)
@@ -173,8 +173,8 @@ def test_a_learner_used_twice_forgets_the_first_job(pool, labels):
 def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, monkeypatch, killed_after, loss):
     """The checkpoint of some epoch is all that is left; the picks are those of a training that was never killed."""
     monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
-    whole = learner(loss=loss).fit(job(pool, labels))
-    given = job(pool, labels, folder=tmp_path)
+    whole = learner(loss=loss).fit(job(pool, labels, classes=11))
+    given = job(pool, labels, folder=tmp_path, classes=11)
     dying = learner(loss=loss)
     saves = []
 
@@ -189,7 +189,7 @@ def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, mon
         dying.fit(given)
     assert saves[-1] == killed_after
     resumed = learner(loss=loss).fit(given)
-    assert resumed.record.notes == [f"went on after epoch {killed_after}"]
+    assert resumed.record.notes == ["1 of 11 classes have no label yet", f"went on after epoch {killed_after}"]
     assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
     assert resumed.record.checkpoints == whole.record.checkpoints
     picks = [ncalr.query("ncal", 20, ids=m.watched, **m.evidence()) for m in (whole, resumed)]
@@ -392,6 +392,15 @@ def test_evaluation_in_smaller_chunks_when_memory_is_short(pool, labels, monkeyp
     monkeypatch.setattr(slot, "look", lambda x: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
     with pytest.raises(TrainingFailed, match="not enough memory"):
         list(slot.sweep(slot.feed, np.arange(10)))
+
+
+def test_labels_counted_from_1_are_noticed(pool, labels):
+    some = np.arange(40)
+    notes = learner(epochs=3).fit(Job(pool, some, labels[some] + 1)).record.notes
+    assert notes[0].startswith("the labels lie in 1..10, and classes count from 0")
+    assert notes[0].endswith("pass labels - 1; if class 0 has none yet, say classes=11")
+    for counted in (Job(pool, some, labels[some] + 1, 11), Job(pool, some, labels[some])):
+        assert not any("count from" in note for note in learner(epochs=3).fit(counted).record.notes)
 
 
 def test_classes_without_labels_and_with_one(pool, labels):

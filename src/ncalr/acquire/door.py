@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,43 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
                 raise BadInput(f"{name} must lie in 0..{limit - 1} ({source}), got {low}..{high}")
             top = max(top, high + 1)
     return found or top
+
+
+def says_classes(arrays: Mapping[str, Any], classes: int | None) -> bool:
+    """Whether anything but class numbers tells how many classes there are."""
+    return classes is not None or "statistics" in arrays or any("c" in SHAPES.get(name, ()) for name in arrays)
+
+
+def note_labels(plan: Plan, arrays: Mapping[str, Any], classes: int | None) -> tuple[str, ...]:
+    """What to say about the labels of a query, if anything: see `counted_from_one`."""
+    read = used(plan, arrays)
+    if "labels" not in read or says_classes(arrays, classes):
+        return ()
+    guesses = [arrays[name] for name in ("predictions", "checkpoint_predictions") if name in read]
+    last = [rows if rows.ndim == 1 else rows[-1] for rows in guesses]
+    return counted_from_one(arrays["labels"], lambda: [(int(row.min()), int(row.max())) for row in last])
+
+
+def counted_from_one(
+    labels: Any,
+    predicted: Callable[[], Iterable[tuple[int, int]]] = tuple,
+    *,
+    mend: str = "pass labels - 1",
+    name: str = "",
+) -> tuple[str, ...]:
+    """What to say about labels 1, 2, ... where nothing tells how many classes there are: nothing where 0 is among them.
+
+    Ones alone may well be the second of two classes. `predicted` are the ranges of classes that a model says: one that
+    knows class 0, and no fewer classes than the labels, tells that class 0 is there. `mend` is what to do if the labels
+    are counted from 1, `name` how to name the classes if they are not; without it, how to count them.
+    """
+    low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    if not 1 == low < high or any(first == 0 and last >= high for first, last in predicted()):
+        return ()
+    return (
+        f"the labels lie in 1..{high}, and classes count from 0: class 0 has no label. If the labels count from 1, "
+        f"{mend}; if class 0 has none yet, {name or f'say classes={high + 1}'}",
+    )
 
 
 def read_ids(ids: Any, n: int) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 from ncalr.acquire.evidence import EVIDENCE, POOL_AXIS, SOURCES
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, Note, unknown
 
 Needs = Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]]
 
@@ -265,6 +265,7 @@ def _load() -> None:
             warnings.warn(
                 f"strategies of the package {package} are left out: {entry.value} cannot be loaded "
                 f"({type(error).__name__}: {error}); mend the package or uninstall it",
+                Note,
                 stacklevel=2,
             )
 

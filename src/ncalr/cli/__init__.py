@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import sys
+import warnings
+from typing import Any
 
 ADVICE = {
     errno.ENOSPC: "free some space or choose another place",
@@ -24,6 +26,7 @@ def main() -> None:
     from ncalr.cli.app import app
     from ncalr.errors import NcalrError
 
+    warnings.showwarning = _notes_in_one_line(warnings.showwarning)
     try:
         app()
     except NcalrError as error:
@@ -35,3 +38,16 @@ def main() -> None:
         what = (error.strerror or str(error)).lower()
         print(f"ncalr: {f'{error.filename}: ' if error.filename else ''}{what}; {ADVICE[error.errno]}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _notes_in_one_line(others: Any) -> Any:
+    """How warnings are shown: notes as the notes of a query are, others as they were."""
+    from ncalr.errors import Note
+
+    def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+        if issubclass(category, Note):
+            print(f"note: {message}", file=sys.stderr)
+        else:
+            others(message, category, *where, **more)
+
+    return show

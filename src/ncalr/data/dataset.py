@@ -26,6 +26,7 @@ import inspect
 import json
 import os
 import tarfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ from urllib.request import urlopen
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.spec import parse
 from ncalr.data.hub import chosen_split, columns_of, is_hub, read_split, splits_of
 from ncalr.data.images import ImagePool
@@ -44,7 +46,7 @@ from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset, class_labels, drawn, initial
 from ncalr.data.tables import TextPool, read_labels, read_table
 from ncalr.data.views import VIEWS, Apart, part, view_of
-from ncalr.errors import BadInput, MissingExtra, NcalrError, unknown
+from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, unknown
 
 Labels = npt.NDArray[np.int64]
 _MAPPED_FROM = 64 * 2**20  # bytes; smaller arrays are read at once
@@ -316,7 +318,13 @@ def _arrays(folder: Path, names: Sequence[str] = ()) -> Parts | None:
     pool, labels = _array_split(folder, "train")
     test, test_labels = _array_split(folder, split)
     count = 1 + int(max(labels.max(), test_labels.max()))
-    return Parts(pool, labels, test, test_labels, _class_names(folder / "classes.json", names, count))
+    named = folder / "classes.json"
+    if not named.exists():
+        for note in counted_from_one(
+            np.concatenate([labels, test_labels]), mend="save labels - 1", name=f"write the names of all into {named}"
+        ):
+            warnings.warn(f"{folder}: {note}", Note, stacklevel=2)
+    return Parts(pool, labels, test, test_labels, _class_names(named, names, count))
 
 
 def _array_split(folder: Path, split: str) -> tuple[ArrayPool, Labels]:

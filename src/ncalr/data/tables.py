@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,9 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.door import counted_from_one
 from ncalr.data.pool import ArrayPool
 from ncalr.data.shards import checked_ids
-from ncalr.errors import BadInput, MissingExtra, NotFinite, unknown
+from ncalr.errors import BadInput, MissingExtra, Note, NotFinite, unknown
 
 BLOCK = 4096  # rows that are turned into numbers at a time
 
@@ -131,9 +133,10 @@ def read_labels(
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
     """The labels in a column, as class numbers, and the names of the classes.
 
-    Texts become classes in alphabetical order, or in that of `classes`; whole numbers are class numbers already. An
-    empty cell is an error, unless `missing` says which number stands for it (-1, say). With `id_column` and `ids`,
-    those of a pool, the labels come in the pool's order: so a CSV of file names and labels serves an `ImagePool`.
+    Texts become classes in alphabetical order, or in that of `classes`; whole numbers are class numbers already, from 0
+    on (a warning says where they seem to count from 1). An empty cell is an error, unless `missing` says which number
+    stands for it (-1, say). With `id_column` and `ids`, those of a pool, the labels come in the pool's order: so a CSV
+    of file names and labels serves an `ImagePool`.
     """
     if (id_column is None) != (ids is None):
         raise BadInput("to bring labels into a pool's order, give both: id_column, and ids, those of the pool")
@@ -332,6 +335,10 @@ def _labels(
             )
         known.append(label)
     labels[there] = known
+    if classes is None:
+        mend = "subtract 1, in the file or from what was read"
+        for note in counted_from_one(labels[there], mend=mend, name="name the classes"):
+            warnings.warn(f"{source.path}, column {column.name!r}: {note}", Note, stacklevel=2)
     return labels, names
 
 

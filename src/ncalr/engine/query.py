@@ -309,7 +309,7 @@ class _Query:
             found = np.unique(np.concatenate(list(self.engine.map(work.known, work.units()))))
         else:
             found = self.exclude[(self.exclude >= 0) & (self.exclude < self.n)]
-        self.notes = door.note_strangers(self.exclude, found, self._ids(np.arange(min(self.n, 4))))
+        self.notes += door.note_strangers(self.exclude, found, self._ids(np.arange(min(self.n, 4))))
         self.exclude = found
         return len(found)
 
@@ -325,15 +325,19 @@ class _Query:
         guesses = ("predictions", "checkpoint_predictions")
         plain = {name: array for name, array in self.arrays.items() if name not in guesses}
         found = door.count_classes(plain, classes)
-        told = classes is not None or any("c" in door.SHAPES.get(name, ()) for name in plain) or "statistics" in plain
         read = tuple(name for name in guesses if name in self.used)
-        if told or not read:
+        if door.says_classes(plain, classes):
+            return found
+        if not read:
+            self.notes += door.note_labels(self.plan, plain, classes)
             return found
         work = replace(self._work("random", {}), columns=read, given={})
         spans = list(self._map(work, "span"))
         low, high = int(min(span[0] for span in spans)), int(max(span[1] for span in spans))
         if low < 0:
             raise BadInput(f"{read[0]} must lie in 0..{high} (classes count from 0), got {low}..{high}")
+        if "labels" in self.used:
+            self.notes += door.counted_from_one(plain["labels"], lambda: [(low, high)])
         return max(found, high + 1)
 
     def _make_statistics(self) -> None:

@@ -39,6 +39,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from ncalr.acquire.door import counted_from_one
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
@@ -110,7 +111,8 @@ def audit(
     signs: dict[str, Floats] = {}
     nearest: dict[str, npt.NDArray[np.int64]] = {}
     details: dict[str, Floats] = {}
-    notes = []
+    told = classes is not None or logits is not None or log is not None
+    notes = [] if told else [*counted_from_one(given)]
     share = None
     if logits is not None:
         outputs = _array("logits", logits, 2, len(given))

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, NotFinite, unknown
@@ -104,7 +105,8 @@ def fit(
     possible = [name for name, one in known_scores().items() if labelled.head is not None or "head" not in one.needs]
     chosen = _chosen(possible if scores is None else scores)
     fitted = {str(spec): known.fit(labelled, **spec.options) for spec, known in chosen}
-    notes = [f"{name}: {note}" for name, one in fitted.items() for note in one.notes]
+    notes = [] if weight is not None or classes is not None else [*counted_from_one(labelled.labels)]
+    notes += [f"{name}: {note}" for name, one in fitted.items() for note in one.notes]
     if scores is None and len(possible) < len(known_scores()):
         notes.append(f"{', '.join(sorted(set(known_scores()) - set(possible)))}: left out, no last layer was passed")
     return Detectors(fitted, labelled.dimensions, labelled.head, tuple(notes))

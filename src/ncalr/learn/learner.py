@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.evidence import SOURCES
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import Pool, positions_of
@@ -80,6 +81,7 @@ class Job:
                 f"all {len(labels)} labels are class {labels[0]}: a classifier needs two classes; label more items, "
                 "or pick the next ones with a strategy that needs no model (random, typiclust, probcover)"
             )
+        notes = () if self.classes else counted_from_one(labels)
         strangers = frozenset(self.needs) - EVIDENCE
         if strangers:
             raise BadInput(
@@ -91,7 +93,8 @@ class Job:
             watch = np.flatnonzero(open_)
         else:
             watch = positions_of(self.pool, self.watch)
-        return Task(self, positions, labels.astype(np.int64), classes, watch, self._soft(len(positions), classes))
+        soft = self._soft(len(positions), classes)
+        return Task(self, positions, labels.astype(np.int64), classes, watch, soft, notes)
 
     def _soft(self, items: int, classes: int) -> Any:
         if self.soft is None:
@@ -114,6 +117,7 @@ class Task:
     classes: int
     watch: npt.NDArray[np.intp]
     soft: Any = None
+    notes: tuple[str, ...] = ()  # for the record
 
 
 @dataclass

@@ -97,7 +97,7 @@ class SklearnLearner:
         look = (lambda fitted: log.add(fitted, job.pool, task.watch, training.x)) if log.wanted else None
         fitted, record = self._train(training, look)
         record.flipping = log.flipping()
-        record.notes = self._notes(fitted.estimator, record)
+        record.notes = [*task.notes, *self._notes(fitted.estimator, record)]
         record.seconds = time.perf_counter() - start
         return SklearnModel(self, training, fitted, record, task, log)
 

@@ -168,9 +168,10 @@ class TorchLearner:
         store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
         found = store.read()
         self.ranks.wait()  # nobody writes before everybody has read
+        record.notes += task.notes
+        _note_small_classes(task, record)
         if found is not None:
             first = self._restore(slot, phase, record, recorder, log, found) + 1
-        _note_small_classes(task, record)
         marks: deque[Any] = deque()
         for epoch in range(first, recipe_.epochs + 1):
             slot.begin(epoch)
