@@ -92,6 +92,9 @@ def test_flags_come_on_top_of_the_file(planned):
     noisy = ask("--config", config, "--seeds", 3, "--noise", "symmetric(rate=0.5)")
     assert noisy == Experiment("cifar10", ("margin", "random"), 3, noise="symmetric(rate=0.5)", first_seed=4)
     assert ask("digits", "--config", config).dataset == "digits"
+    assert ask("--config", config, "--first-seed", 0, "--stratified") == Experiment(
+        "cifar10", ("margin", "random"), 1, stratified=True
+    )
     assert ask("--config", config, "--strategy", "ncal").strategies == ("ncal", "random")
     assert ask("--config", config, "--against", "entropy,ff").strategies == ("margin", "entropy", "ff")
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shlex
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import SGDClassifier
+from typer.testing import CliRunner
 
+from ncalr.cli.app import app
 from ncalr.data import ArrayPool
 from ncalr.data.dataset import load
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
-from ncalr.lab.report import _needed, command, control_estimates, curves_of, result_rows, write_report
+from ncalr.lab.report import _needed, command, control_estimates, curves_of, result_rows, words_of, write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
@@ -276,7 +279,44 @@ def test_the_report_says_how_to_run_it_again(whole, tmp_path):
     other = command(Experiment("digits(known=8)", noise="symmetric(rate=0.2)", keep="last"), tmp_path)
     assert "'digits(known=8)'" in other
     assert "--noise 'symmetric(rate=0.2)' --keep last" in other
-    assert "--answers 'votes(n=3)' --control 0.1" in command(Experiment(answers="votes(n=3)", control=0.1), tmp_path)
+    assert "--control 0.1 --answers 'votes(n=3)'" in command(Experiment(answers="votes(n=3)", control=0.1), tmp_path)
+
+
+OTHER = {
+    "dataset": "folder:/data/my photos(size=96)",
+    "strategies": ("margin",),
+    "seeds": 1,
+    "start": 10,
+    "step": 7,
+    "end": 200,
+    "network": "mlp(widths=[32, 32])",
+    "recipe": "digits(epochs=2, checkpoints=2)",
+    "noise": "given(file='some labels.npz', labels=ann)",
+    "stratified": True,
+    "control": 0.1,
+    "first_seed": -5,
+    "keep": "last",
+    "answers": "votes(n=3)",
+}
+"""A value other than the default for every field of an experiment."""
+
+
+@pytest.mark.parametrize("changed", [[], *([name] for name in OTHER), [*OTHER]], ids=lambda names: ",".join(names))
+def test_the_line_of_the_report_is_the_experiment(changed, monkeypatch, tmp_path):
+    assert list(OTHER) == [field.name for field in fields(Experiment)]
+    experiment = Experiment(**{name: OTHER[name] for name in changed})
+    assert all(getattr(experiment, name) != getattr(Experiment(), name) for name in changed)
+    found = []
+    monkeypatch.setattr("ncalr.cli.run._carry_out", lambda plan, out, *_: found.append((plan, out)))
+    name, *words = shlex.split(command(experiment, tmp_path / "my runs"))
+    done = CliRunner().invoke(app, words)
+    assert (name, done.exit_code) == ("ncalr", 0), done.output
+    assert found == [(experiment, tmp_path / "my runs")]
+
+
+def test_a_stratified_initial_pool_is_said():
+    assert "stratified initial pools" in words_of(Experiment(stratified=True))
+    assert "stratified" not in words_of(Experiment())
 
 
 def test_the_report_names_its_tests(whole, tmp_path):

@@ -38,6 +38,13 @@ def run(
         str, typer.Option(help="How often to ask about an item: single, 'votes(n=3)' or doubts.")
     ] = "single",
     control: Annotated[float, typer.Option(help="Share of each batch drawn at random, to estimate accuracy.")] = 0.0,
+    stratified: Annotated[
+        bool,
+        typer.Option(
+            "--stratified/--no-stratified", help="Initial pools with the classes in their shares, for studies."
+        ),
+    ] = False,
+    first_seed: Annotated[int, typer.Option(help="The first of the seeds; the others follow it.")] = 0,
     keep: Annotated[str, typer.Option(help="Models to keep for `ncalr evaluate`: last or all.")] = "",
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with the experiment; flags beside it come on top of it.")
@@ -65,6 +72,8 @@ def run(
         "recipe": recipe,
         "noise": noise or [],
         "control": control,
+        "stratified": stratified,
+        "first_seed": first_seed,
         "keep": keep,
         "answers": answers,
     }

@@ -27,7 +27,7 @@ class Experiment:
     network: str = "resnet8"
     recipe: str = "digits"
     noise: str = ""  # of the oracle; "symmetric(rate=0.2)" and so on (`ncalr.oracles.named`)
-    stratified: bool = False  # initial pool with every class equally often: needs the truth, for studies only
+    stratified: bool = False  # initial pool with the classes in their shares: needs the truth, for studies only
     control: float = 0.0
     first_seed: int = 0
     keep: str = ""  # models to keep for `ncalr evaluate`: nothing, "last" or "all"

@@ -6,7 +6,7 @@ import csv
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,12 @@ def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
 def command(experiment: Experiment, out: Path, noises: Sequence[str] = ()) -> str:
     """The line that runs an experiment, or one under several noises."""
     first, *others = experiment.strategies
-    plain = {**experiment.as_dict(), "against": ",".join(others), "strategy": first}
-    default = {**Experiment().as_dict(), "against": "random", "strategy": "ncal", "answers": "single", "keep": ""}
-    flags = ["strategy", "against", "seeds", "start", "step", "end", "network", "recipe", "noise", "answers", "control"]
-    flags += ["keep"]
-    given = [
-        f"--{name} {shlex.quote(str(plain[name]))}" for name in flags if plain.get(name, default[name]) != default[name]
-    ]
+    given = [f"--strategy {shlex.quote(first)}"] if first != "ncal" else []
+    given += [f"--against {shlex.quote(','.join(others))}"] if others != ["random"] else []
+    for one in fields(experiment):  # the flags are called after them
+        value, flag = getattr(experiment, one.name), f"--{one.name.replace('_', '-')}"
+        if one.name not in ("dataset", "strategies") and value != one.default:
+            given.append(flag if value is True else f"{flag} {shlex.quote(str(value))}")
     given += [f"--noise {shlex.quote(noise or 'none')}" for noise in noises]
     return " ".join(["ncalr run", shlex.quote(experiment.dataset), *given, f"--out {shlex.quote(str(out))}"])
 
@@ -370,10 +369,11 @@ def _overlap(runs: list[Run]) -> str:
 def words_of(experiment: Experiment, noise: str = "") -> str:
     """An experiment in a sentence or two."""
     noise = noise or (f"noise {experiment.noise}" if experiment.noise else "clean labels")
+    drawn = ", stratified initial pools" if experiment.stratified else ""
     asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
     return (
         f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
-        f"{experiment.recipe}, {noise}{asked}. All strategies of a seed begin with the same labels."
+        f"{experiment.recipe}, {noise}{drawn}{asked}. All strategies of a seed begin with the same labels."
     )
 
 
