@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ncalr"
 ROOMS = [
     "errors",
     "types",
+    "pixels",
     "kernels",
     "geometry",
     "dynamics",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ncalr.data import ImagePool, Pool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.data import EncodedPool, ImagePool, Pool
+from ncalr.errors import BadInput, MissingExtra, Note
 
 
 @pytest.fixture
@@ -102,3 +102,46 @@ def test_a_network_learns_from_files(tmp_path):
     )
     model = learner.fit(Job(pool, pool.ids[:20], labels[:20], needs=needs_of("ncal")))
     assert (model.evidence()["logits"].argmax(1).numpy() == labels[20:]).mean() > 0.9
+
+
+def test_tiff_and_bmp(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    for name in ("a.bmp", "b.tif", "c.TIFF"):
+        Image.fromarray(pixels).save(tmp_path / name)
+    pool = ImagePool(tmp_path, size=8)
+    assert pool.ids.tolist() == ["a.bmp", "b.tif", "c.TIFF"]
+    assert (pool.read(slice(None)) == pixels).all()
+    assert (EncodedPool([(tmp_path / "b.tif").read_bytes(), str(tmp_path / "a.bmp")]).read(slice(None)) == pixels).all()
+
+
+@pytest.mark.parametrize("ending", ["tif", "png"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_grey_images_of_sixteen_bits_are_read_over_their_own_range(tmp_path, ending, channels):
+    wide = np.linspace(500, 4000, 64).reshape(8, 8)
+    Image.fromarray(wide.astype(np.uint16)).save(tmp_path / f"x.{ending}")
+    found = ImagePool(tmp_path, size=8, channels=channels).read(slice(None))[0, ..., 0]
+    np.testing.assert_allclose(found.ravel(), np.linspace(0, 255, 64), atol=1)
+
+
+def test_the_first_page_is_read_and_a_note_says_so(tmp_path):
+    pages = [Image.new("L", (8, 8), grey) for grey in (40, 80)]
+    pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
+    with pytest.warns(Note, match="image files of several pages .*: their first page is read"):
+        assert (ImagePool(tmp_path, size=8).read(slice(None)) == 40).all()
+    pages[0].save(tmp_path / "x.gif", save_all=True, append_images=pages[1:])  # moving pictures are no pages
+    assert len(ImagePool([tmp_path / "x.gif"], size=8).read(slice(None))) == 1
+
+
+def test_heic_alone_says_what_to_do(tmp_path):
+    (tmp_path / "x.HEIC").write_bytes(b"no image")
+    advice = "HEIC is not read: save such pictures as JPEG or PNG first"
+    with pytest.raises(BadInput, match=rf"no images below .*; looked for \.png, .*\. {advice}"):
+        ImagePool(tmp_path, size=8)
+    with pytest.raises(BadInput, match=advice):
+        ImagePool([tmp_path / "x.HEIC"], size=8).read(slice(None))
+    with pytest.raises(BadInput, match=advice):
+        EncodedPool([str(tmp_path / "x.HEIC")], size=8).read(slice(None))
+    with pytest.raises(BadInput) as error:
+        EncodedPool([b"no image"], size=8).read(slice(None))
+    assert "HEIC" not in str(error.value)
+    assert "_io" not in str(error.value)

@@ -538,6 +538,27 @@ def test_a_file_that_is_no_picture_is_explained_to_people(context, gallery):
     assert me.page.inner_text("#item-name") == "odd.png"
 
 
+def test_a_picture_of_several_pages_says_so_and_one_that_browsers_do_not_know_is_shown(browser, gallery):
+    import io
+
+    from PIL import Image
+
+    first, *others = (Image.new("L", (40, 30), 40 * at) for at in (1, 2, 3))
+    several, alone = io.BytesIO(), io.BytesIO()
+    first.save(several, "TIFF", save_all=True, append_images=others)
+    first.save(alone, "TIFF")
+    site = gallery({"a.tif": several.getvalue(), "b.tif": alone.getvalue()})
+    me = visit(browser, site, "own", "owner").ready()
+    names = []
+    for last in (False, True):
+        me.page.wait_for_selector("#picture-frame:not([hidden])")
+        assert me.page.evaluate("document.querySelector('#picture').naturalWidth") == 40
+        names.append(me.page.inner_text("#item-name"))
+        if not last:
+            me.press("a")
+    assert sorted(names) == ["a.tif · page 1 of 3", "b.tif"]
+
+
 GUIDE = """# Digits
 1. look
 2. *then* press

@@ -613,11 +613,26 @@ def photos(tmp_path):
 
 
 def test_files_that_are_no_pictures_are_counted(photos, monkeypatch):
-    for name in ("a.bmp", "b.BMP", "c.tif", "notes", ".hidden.heic"):
+    for name in ("a.pdf", "b.PDF", "c.ico", "notes", ".hidden.heic"):
         (photos / name).write_text("x")
     result, _ = started(monkeypatch, photos, "--classes", "a,b")
     assert "4 images" in result.output
-    assert "4 files left out (2 .bmp, 1 .tif, 1 without an ending)" in result.output
+    assert "4 files left out (1 .ico, 2 .pdf, 1 without an ending)" in result.output
+    assert "HEIC" not in result.output
+
+
+def test_tiff_and_bmp_are_pictures_and_heic_is_none(photos, monkeypatch, tmp_path):
+    for name in ("a.bmp", "b.TIF", "c.tiff", "d.heic"):
+        (photos / name).write_text("x")
+    result, _ = started(monkeypatch, photos, "--classes", "a,b")
+    assert "7 images" in result.output
+    assert "1 files left out (1 .heic); HEIC is not read: save such pictures as JPEG or PNG first" in result.output
+    for name in ("phone/x.HEIC", "phone/y.heif"):
+        (tmp_path / "phone").mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    result, _ = started(monkeypatch, tmp_path / "phone", "--classes", "a,b")
+    assert "looked for .png, " in str(result.exception)
+    assert "2 files left out (1 .heic, 1 .heif); HEIC is not read" in str(result.exception)
 
 
 def test_new_files_are_noticed_and_taken_in_where_that_is_said(photos, monkeypatch):

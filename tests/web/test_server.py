@@ -623,11 +623,11 @@ def test_keys_are_opaque(gallery, key):
         b"",
         b"GIF89a/*",
         b"%PDF-1.4",
-        image("BMP"),
-        image("TIFF"),
+        image("ICO"),
+        image("TIFF")[:60],
         image()[:60],
     ],
-    ids=["svg", "html", "empty", "half a gif", "pdf", "bmp", "tiff", "torn"],
+    ids=["svg", "html", "empty", "half a gif", "pdf", "ico", "half a tiff", "torn"],
 )
 def test_what_is_no_picture_is_not_shown(gallery, content):
     desk, root, media = gallery
@@ -669,17 +669,63 @@ def test_pictures_of_sixteen_bits_are_not_white(values, mode, expected):
     import numpy as np
     from PIL import Image
 
-    from ncalr.web.decoder import _in_eight_bits, thumbnail
+    from ncalr.pixels import in_eight_bits
+    from ncalr.web.decoder import thumbnail
 
     kinds = {"I;16": np.uint16, "I": np.int32, "F": np.float32, "L": np.uint8}
     picture = Image.fromarray(np.array(values, kinds[mode]).reshape(2, 2))
     assert picture.mode == mode
-    found = np.asarray(_in_eight_bits(picture)).ravel()
+    found = np.asarray(in_eight_bits(picture)).ravel()
     assert np.abs(found.astype(int) - expected).max() <= 1
-    if mode == "I;16":
+    for form in ("PNG", "TIFF") if mode == "I;16" else ():
         out = io.BytesIO()
-        picture.resize((32, 32), 0).save(out, "PNG")
+        picture.resize((32, 32), 0).save(out, form)
         assert np.abs(thumbnail(out.getvalue(), 32)[8, 24, 0].astype(int) - expected[1]) <= 8
+
+
+@pytest.mark.parametrize("form", ["BMP", "TIFF"])
+def test_what_browsers_do_not_know_is_shown_as_what_they_know(gallery, form):
+    from PIL import Image
+
+    desk, root, media = gallery
+    (root / "x.tif").write_bytes(image(form, (700, 300)))
+    client, item = served(desk, root, media, "x.tif")
+    for size, kind in ((2560, "image/jpeg"), (320, "image/png")):
+        reply = client.get(f"/api/items/{item['item']}/picture?size={size}")
+        assert (reply.status_code, reply.headers["content-type"]) == (200, kind)
+        assert Image.open(io.BytesIO(reply.content)).size == ((700, 300) if size > 700 else (320, 137))
+
+
+def pages(count):
+    """A TIFF whose pages are of different greys."""
+    from PIL import Image
+
+    first, *others = (Image.new("L", (8, 8), 40 * (at + 1)) for at in range(count))
+    out = io.BytesIO()
+    first.save(out, "TIFF", save_all=True, append_images=others)
+    return out.getvalue()
+
+
+def test_the_first_page_is_shown_and_how_many_there_are_is_said(gallery):
+    from PIL import Image
+
+    desk, root, media = gallery
+    (root / "x.tif").write_bytes(pages(3))
+    client, item = served(desk, root, media, "x.tif")
+    for _ in range(2):  # decoded, and from the cache
+        reply = client.get(f"/api/items/{item['item']}/picture")
+        assert reply.headers["content-type"] == "image/png;pages=3"
+        assert Image.open(io.BytesIO(reply.content)).getextrema() == (40, 40)
+    assert media.picture("k", "a.png", 320)[0] == "image/png"
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow's own
+def test_a_first_page_is_shown_whatever_became_of_the_others():
+    from ncalr.web.decoder import reencode
+
+    whole = pages(2)
+    kind, _ = reencode(whole[: whole.rindex(b"\x28" * 64) + 90], 320)  # cut behind the pixels of the first page
+    assert kind == "image/png"
 
 
 def test_a_bomb_is_refused_before_it_goes_off(gallery):

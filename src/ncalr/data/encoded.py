@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.data.images import UNREADABLE, decoded, image_shape, pillow
+from ncalr.data.images import UNREADABLE, decoded, image_shape, pillow, why
 from ncalr.data.shards import checked_ids
 from ncalr.errors import BadInput
 
@@ -86,8 +86,9 @@ class EncodedPool:
         try:
             return see(io.BytesIO(image) if isinstance(image, bytes) else image)
         except UNREADABLE as error:
-            why = str(error).partition(" <_io")[0]  # Pillow names the object that the bytes were put into
-            raise BadInput(f"{self._name(at)} cannot be read as an image ({why}); mend it or leave it out") from None
+            raise BadInput(
+                f"{self._name(at)} cannot be read as an image ({why(error, image)}); mend it or leave it out"
+            ) from None
 
 
 def _size(source: Any) -> tuple[int, int]:

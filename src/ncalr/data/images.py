@@ -4,11 +4,14 @@
     pool = ImagePool(paths, size=(96, 128), channels=1)    # a list of files, grey
     pool = ImagePool("photos", size=64, skip_broken=True)  # looks at every file first; `pool.skipped` names the rest
 
-An image is scaled so that it covers the size, and cut at the middle. Needs Pillow (the extra `images`).
+An image is scaled so that it covers the size, and cut at the middle. Of a TIFF with several pages the first is read
+(a warning says so), and a grey image of 16 bits is read from its own darkest to its own lightest value. Needs Pillow
+(the extra `images`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput, MissingExtra, Note
+from ncalr.pixels import ENDINGS, about_heic, in_eight_bits, pages_of
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 UNREADABLE = (OSError, ValueError, SyntaxError)
 """What Pillow raises where a file is no image, or not all of one."""
 
@@ -70,7 +73,7 @@ class ImagePool:
             return decoded(path, self.shape)
         except UNREADABLE as error:
             raise BadInput(
-                f"{path} cannot be read as an image ({error}); mend or remove it, or leave out such files: "
+                f"{path} cannot be read as an image ({why(error, path)}); mend or remove it, or leave out such files: "
                 "skip_broken=True, on the command line --skip-broken"
             ) from None
 
@@ -97,13 +100,21 @@ def decoded(source: Any, shape: tuple[int, int, int]) -> npt.NDArray[np.uint8]:
     images = pillow()
     height, width, channels = shape
     with images.open(source) as file:
-        image = file.convert("RGB" if channels == 3 else "L")
+        if pages_of(file) > 1:
+            warnings.warn("there are image files of several pages (TIFF): their first page is read", Note, stacklevel=2)
+        image = in_eight_bits(file).convert("RGB" if channels == 3 else "L")
         scale = max(height / image.height, width / image.width)
         larger = (max(round(image.width * scale), width), max(round(image.height * scale), height))
         image = image.resize(larger, images.Resampling.BILINEAR)
         left, top = (larger[0] - width) // 2, (larger[1] - height) // 2
         pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.uint8)
     return pixels.reshape(shape)
+
+
+def why(error: Exception, source: Any) -> str:
+    """Why an image cannot be read: what Pillow says, without the object that bytes were put into; a word on HEIC."""
+    named = about_heic([Path(source).suffix] if isinstance(source, str | Path) else [])
+    return "; ".join(filter(None, [str(error).partition(" <_io")[0], named]))
 
 
 def pillow() -> Any:
@@ -121,9 +132,11 @@ def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[P
         root = Path(source)
         if not root.is_dir():
             raise BadInput(f"{root} is not a folder; give a folder of images or a list of files")
-        paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+        paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in ENDINGS)
         if not paths:
-            raise BadInput(f"no images below {root}; looked for {', '.join(sorted(SUFFIXES))}")
+            heic = about_heic({path.suffix for path in root.rglob("*")})
+            besides = f". {heic}" if heic else ""
+            raise BadInput(f"no images below {root}; looked for {', '.join(ENDINGS)}{besides}")
         return [path.relative_to(root).as_posix() for path in paths], paths
     paths = [Path(path) for path in source]
     missing = [path for path in paths if not path.is_file()]

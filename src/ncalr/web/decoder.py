@@ -13,7 +13,8 @@ import sys
 import warnings
 from typing import IO, Any
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+from ncalr.pixels import FORMATS, in_eight_bits, pages_of
+
 PIXELS = 64_000_000
 MEMORY = 2 * 2**30
 VERSION = 2  # of how a picture comes out; what an older one made is made again
@@ -25,7 +26,10 @@ class TooManyPixels(Exception):
 
 
 def reencode(content: bytes, size: int) -> tuple[str, bytes]:
-    """The first frame of an image, upright, at most `size` pixels wide and high: its type and its bytes."""
+    """The first frame of an image, upright, at most `size` pixels wide and high: its type and its bytes.
+
+    Of several pages (TIFF) the type says how many there are: `image/png;pages=12`.
+    """
     from PIL import Image, ImageOps
 
     with warnings.catch_warnings():
@@ -33,10 +37,12 @@ def reencode(content: bytes, size: int) -> tuple[str, bytes]:
         with Image.open(io.BytesIO(content), formats=FORMATS) as file:
             if file.width * file.height > PIXELS:
                 raise TooManyPixels
+            pages = pages_of(file)
             file.draft("RGB", (size, size))  # a JPEG is decoded no larger than needed
             image: Any = ImageOps.exif_transpose(file)
             image.load()
-    image = _in_eight_bits(image)
+    image = in_eight_bits(image)
+    more = f";pages={pages}" if pages > 1 else ""
     clear = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     image = image.convert("RGBA" if clear else "L" if image.mode in ("1", "L") else "RGB")
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
@@ -44,24 +50,9 @@ def reencode(content: bytes, size: int) -> tuple[str, bytes]:
     out = io.BytesIO()
     if clear or max(image.size) <= SMALL:
         image.save(out, "PNG")
-        return "image/png", out.getvalue()
+        return "image/png" + more, out.getvalue()
     image.save(out, "JPEG", quality=90)
-    return "image/jpeg", out.getvalue()
-
-
-def _in_eight_bits(image: Any) -> Any:
-    """A picture of one wide number a pixel (16 bits and more, or fractions): its own range, from black to white.
-
-    Cut off at 255, as a plain conversion does it, nearly all of such a picture is white.
-    """
-    if image.mode not in ("I", "F") and not image.mode.startswith("I;16"):
-        return image
-    wide = image.convert("I") if image.mode.startswith("I;16") else image
-    low, high = wide.getextrema()
-    if low == high:  # one value everywhere: where it lies within 16 bits
-        low, high = 0, max(high, 65535)
-    scale = 255 / (high - low)
-    return wide.convert("F").point(lambda value: value * scale + (0.5 - low * scale)).convert("L")
+    return "image/jpeg" + more, out.getvalue()
 
 
 def thumbnail(content: bytes, size: int) -> Any:

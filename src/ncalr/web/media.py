@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import LifoQueue
+from typing import IO
 
 from ncalr.data.files import write_whole
 from ncalr.errors import NcalrError
 from ncalr.web.decoder import VERSION, read_message, write_message
 
-BYTES = 64 * 2**20
+BYTES = 128 * 2**20  # as a TIFF or a BMP has them that is not compressed
 SECONDS = 10.0
 SIZES = (320, 2560)
 """Widths and heights the page may ask for: a thumbnail, and one to zoom into."""
@@ -42,16 +43,19 @@ class Media:
 
     def picture(self, key: str, name: str, size: int) -> tuple[str, bytes]:
         """The type and the bytes of a picture that is safe to show."""
-        content, stamp = self._read(name)
-        kept = self.cache / f"{key}-{size}-{stamp}-{VERSION}"
-        if kept.is_file():
-            kind, _, picture = kept.read_bytes().partition(b"\n")
-            return kind.decode(), picture
-        with self._decoder() as decoder:
-            try:
-                kind_, picture = decoder.decode(content, size)
-            except CannotShow as why:
-                raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
+        file, stamp = self._open(name)
+        with file:
+            kept = self.cache / f"{key}-{size}-{stamp}-{VERSION}"
+            if kept.is_file():
+                kind, _, picture = kept.read_bytes().partition(b"\n")
+                return kind.decode(), picture
+            with self._decoder() as decoder:  # many megabytes are in memory only while there is one
+                try:
+                    kind_, picture = decoder.decode(file.read(BYTES), size)
+                except CannotShow as why:
+                    raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
+                except OSError:
+                    raise NotThere(f"there is no such picture: {self._where(name)}") from None
         write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
 
@@ -66,21 +70,20 @@ class Media:
         while not self._decoders.empty():
             self._decoders.get().stop()
 
-    def _read(self, name: str) -> tuple[bytes, int]:
-        """The bytes of a file inside the root, whatever the name tries; links that lead out lead nowhere."""
+    def _open(self, name: str) -> tuple[IO[bytes], int]:
+        """A file inside the root, whatever the name tries, and its age; links that lead out lead nowhere."""
         try:
             path = (self.root / name).resolve(strict=True)
             if not path.is_relative_to(self.root) or not path.is_file():
                 raise NotThere(f"there is no such picture: {_short(name)}")
-            with path.open("rb") as file:
-                facts = os.fstat(file.fileno())
-                if facts.st_size > BYTES:
-                    raise CannotShow(
-                        f"{_short(name)} cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}"
-                    )
-                return file.read(BYTES), facts.st_mtime_ns
+            file = path.open("rb")
         except (OSError, ValueError, RuntimeError):
             raise NotThere(f"there is no such picture: {self._where(name)}") from None
+        facts = os.fstat(file.fileno())
+        if facts.st_size > BYTES:
+            file.close()
+            raise CannotShow(f"{_short(name)} cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}")
+        return file, facts.st_mtime_ns
 
     def _where(self, name: str) -> str:
         """What is not there: the one picture, or all of them."""

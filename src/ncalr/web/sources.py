@@ -18,10 +18,10 @@ import numpy.typing as npt
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TextPool, read_table
 from ncalr.errors import BadInput, MissingExtra
+from ncalr.pixels import ENDINGS, about_heic
 from ncalr.web.folder import Source
 from ncalr.web.store.projects import NewItem
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "title")
 WIDTH = 128  # of the vectors made of texts
@@ -51,7 +51,8 @@ class Stock:
     def about_left_out(self) -> str:
         """A sentence about the files that are no items; nothing where there are none."""
         kinds = ", ".join(f"{count:,} {ending}" for ending, count in sorted(self.left_out.items()))
-        return f"{sum(self.left_out.values()):,} files left out ({kinds})" if kinds else ""
+        counted = f"{sum(self.left_out.values()):,} files left out ({kinds})" if kinds else ""
+        return "; ".join(filter(None, [counted, about_heic(self.left_out)]))
 
 
 def take_stock(source: Source) -> Stock:
@@ -61,7 +62,7 @@ def take_stock(source: Source) -> Stock:
         stock = Stock([NewItem(name) for name in found], left_out)
         if not found:
             besides = f"; {stock.about_left_out()}" if left_out else ""
-            raise BadInput(f"no pictures below {source.path}; looked for {', '.join(PICTURES)}{besides}")
+            raise BadInput(f"no pictures below {source.path}; looked for {', '.join(ENDINGS)}{besides}")
         return stock
     pool = read_table(source.path, text=source.text_column, id_column=source.id_column or None)
     assert isinstance(pool, TextPool)  # noqa: S101 (a column of texts was named)
@@ -101,7 +102,7 @@ def _pictures(root: Path) -> tuple[list[str], dict[str, int]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in sorted(name for name in files if not name.startswith(".")):
             name = (Path(folder) / file).relative_to(root).as_posix()
-            if not file.lower().endswith(PICTURES):
+            if not file.lower().endswith(ENDINGS):
                 left_out[Path(file).suffix.lower() or "without an ending"] += 1
             elif not _is_text(name):
                 left_out["whose names are not UTF-8"] += 1

@@ -56,6 +56,7 @@ export class Ahead {
         item.problem = (await reply.json()).error;
         return;
       }
+      item.pages = Number(/pages=(\d+)/.exec(reply.headers.get("content-type"))?.[1] ?? 1); // of a TIFF
       const image = new Image();
       item.url = URL.createObjectURL(await reply.blob());
       this.urls += 1;

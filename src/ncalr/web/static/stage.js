@@ -33,12 +33,15 @@ export async function present(item, kind) {
   picture.alt = "The picture to label";
   picture.src = item.url;
   show($("picture-frame"), true);
+  named(item);
 }
 
-// The item's name, small in a corner: to speak about it with others, and to find the file.
+// The item's name, small in a corner: to speak about it with others, and to find the file; which page, where it has several.
 function named(item) {
-  show($("item-name"), Boolean(item.name));
-  $("item-name").textContent = item.name?.split("/").at(-1) ?? "";
+  const page = item.pages > 1 ? `page 1 of ${item.pages}` : "";
+  const words = [item.name?.split("/").at(-1), page].filter(Boolean);
+  show($("item-name"), words.length > 0);
+  $("item-name").textContent = words.join(" · ");
   $("item-name").title = item.name ?? "";
 }
 
