@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ncalr.engine.query import query_pool
     from ncalr.evaluate.audit import audit
     from ncalr.geometry import ClassStatistics
+    from ncalr.learn.suggest import suggest
     from ncalr.loop.whole import run
     from ncalr.types import Picks
 
@@ -36,6 +37,7 @@ _HOME = {
     "selector": "ncalr.acquire",
     "strategies": "ncalr.acquire",
     "strategy": "ncalr.acquire",
+    "suggest": "ncalr.learn.suggest",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "selector",
     "strategies",
     "strategy",
+    "suggest",
 ]
 
 

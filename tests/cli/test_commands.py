@@ -174,3 +174,39 @@ def test_strategies_as_tables():
     shown = runner.invoke(app, ["strategies"], env={"COLUMNS": "160"}).output
     for name in (*strategies(), *selectors()):
         assert name in shown
+
+
+# -- suggest ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embeddings(tmp_path):
+    """Vectors of three bunches and a table with the labels of thirty."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 150)
+    np.save(tmp_path / "items.npy", (3 * np.eye(5)[truth] + rng.normal(size=(150, 5))).astype(np.float32))
+    with open(tmp_path / "labels.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "label"), *((at, "abc"[truth[at]]) for at in range(30))])
+    return tmp_path / "items.npy", tmp_path / "labels.csv"
+
+
+def test_suggest_from_vectors_and_labels(embeddings, tmp_path):
+    out = tmp_path / "picks.csv"
+    done = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "7", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [list(row) for row in rows[:1]] == [["rank", "id", "score", "cmap", "ff"]]
+    assert len({int(row["id"]) for row in rows} - set(range(30))) == 7
+    assert "learnt 30 labels of 3 classes" in done.stderr
+    again = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "3", "--exclude", str(out)])
+    assert not {row["id"] for row in csv.DictReader(again.stdout.splitlines())} & {row["id"] for row in rows}
+
+
+def test_query_without_a_model_names_suggest(embeddings):
+    _, errors, code = run("query", "-k", 3, "--features", embeddings[0])
+    assert code == 2
+    assert errors.rstrip().endswith("ncalr suggest trains one on the way")
+    _, errors, code = run("suggest", embeddings[0], "-k", 3)
+    assert code == 2
+    assert "no item has a label" in errors
+    assert run("suggest", embeddings[0], "-k", 3, "--strategy", "random")[2] == 0

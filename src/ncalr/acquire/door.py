@@ -222,16 +222,17 @@ def note_strangers(exclude: Any, found: Any, ids: Any) -> tuple[str, ...]:
     """
     if not len(found):
         raise BadInput(
-            f"none of the {len(exclude)} ids to exclude is in the pool: they are {_some(exclude)}, the pool's are "
-            f"{_some(ids)}; look whether it is the right list (of a table, the right column)"
+            f"none of the {len(exclude)} ids to exclude is in the pool: they are {some(exclude)}, the pool's are "
+            f"{some(ids)}; look whether it is the right list (of a table, the right column)"
         )
     strangers = np.setdiff1d(exclude, found)
     if not len(strangers):
         return ()
-    return (f"{len(strangers)} of {len(exclude)} ids to exclude are not in the pool, ignored: {_some(strangers)}",)
+    return (f"{len(strangers)} of {len(exclude)} ids to exclude are not in the pool, ignored: {some(strangers)}",)
 
 
-def _some(ids: Any) -> str:
+def some(ids: Any) -> str:
+    """The first few of them, for a message."""
     more = ", ..." if len(ids) > 3 else ""
     return ", ".join(repr(name) for name in ids[:3].tolist()) + more
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import audit, doctor, evaluate, label, labels, labelstudio, pool, query, strategies
+from ncalr.cli import audit, doctor, evaluate, label, labels, labelstudio, pool, query, strategies, suggest
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Reliable active learning from unreliable labels: what to label next, which labels to check, when to stop.",
 )
+app.command("suggest")(suggest.run)
 app.command("query")(query.run)
 app.command("strategies")(strategies.run)
 app.command("run")(experiments.run)

@@ -109,7 +109,7 @@ def run(
 def _flags_named() -> Iterator[None]:
     """Errors about arrays, in the words of the command line: `--labelled-features` for `labelled_features=`."""
     from ncalr.acquire.door import SHAPES
-    from ncalr.errors import BadInput
+    from ncalr.errors import BadInput, MissingEvidence
 
     def flag(found: re.Match[str]) -> str:
         return f"--{found[1].replace('_', '-')}"
@@ -118,6 +118,8 @@ def _flags_named() -> Iterator[None]:
         yield
     except BadInput as error:
         words = str(error).replace("statistics= or ", "")  # no file holds them
+        if isinstance(error, MissingEvidence):
+            words += ". Where you have vectors and labels and no model, ncalr suggest trains one on the way"
         error.args = (re.sub(rf"\b({'|'.join(SHAPES)})=(?![\w'(\[])", flag, words), *error.args[1:])
         raise
 

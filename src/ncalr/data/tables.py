@@ -119,7 +119,7 @@ def read_table(
     """
     if (text is None) == (vectors is None):
         raise BadInput("name the column of texts (text=...) or the columns of numbers (vectors=...), one of the two")
-    return pool_from(_opened(path), text, vectors, id_column)
+    return pool_from(open_table(path), text, vectors, id_column)
 
 
 def read_labels(
@@ -140,7 +140,7 @@ def read_labels(
     """
     if (id_column is None) != (ids is None):
         raise BadInput("to bring labels into a pool's order, give both: id_column, and ids, those of the pool")
-    source = _opened(path)
+    source = open_table(path)
     labels, names = labels_from(source, column, classes, missing)
     if id_column is None:
         return labels, names
@@ -185,7 +185,8 @@ def _column(source: Source, name: str) -> _Column:
     return _gathered(name, blocks)
 
 
-def _opened(path: str | Path) -> Source:
+def open_table(path: str | Path) -> Source:
+    """A file as a source of rows."""
     file = Path(path)
     if file.suffix.lower() not in _FORMATS:
         raise BadInput(f"{file} is no table that can be read; expected a file that ends in {', '.join(_FORMATS)}")

@@ -1,0 +1,67 @@
+"""`ncalr suggest`: vectors and the labels so far in, picks out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    items: Annotated[
+        Path,
+        typer.Argument(
+            help="The vectors: .npy (n, d), or a table (.csv, .tsv, .jsonl, .parquet) with a column a dimension or one "
+            "of lists, and perhaps the columns id and label."
+        ),
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The labels so far: a table with the columns id and label, or .npy (n,) with -1 where there is none."
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many items to pick.")] = 100,
+    strategy: Annotated[str, typer.Option(help="A strategy, with options in brackets: 'ncal(fusion=rank)'.")] = "ncal",
+    ids: Annotated[
+        Path | None, typer.Option(help="Ids of the rows of a .npy file, one a line. Default 0..n-1.")
+    ] = None,
+    exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides ties, draws and how the head begins.")] = 0,
+    device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
+    ] = None,
+) -> None:
+    """Say which items to label next, from ready-made vectors and the labels so far; a head is trained on the way.
+
+    The CSV has one row a pick, most wanted first: rank, id, score and the parts of the score. Label them, add them to
+    the labels, and ask again.
+
+    Example: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv
+    """
+    from ncalr.cli.query import check_out, read_ids, write
+    from ncalr.data.embeddings import read_embeddings
+    from ncalr.learn.suggest import suggest
+
+    if out is not None:
+        check_out(out, ".csv", ".json", ".npy")
+    found = read_embeddings(items, labels, read_ids(ids))
+    picks = suggest(
+        k,
+        found.pool.items,
+        found.labels,
+        strategy,
+        ids=found.pool.ids,
+        classes=len(found.classes) or None,
+        exclude=read_ids(exclude, texts=found.pool.ids.dtype.kind == "U"),
+        seed=seed,
+        device=device,
+    )
+    for note in (*found.notes, *picks.notes):
+        print(f"note: {note}", file=sys.stderr)
+    write(picks, out)
+    if out is not None:
+        print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)

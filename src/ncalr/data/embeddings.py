@@ -1,0 +1,164 @@
+"""Ready-made vectors and the labels there are so far, from the files people have.
+
+    read_embeddings("items.csv")                          a column a dimension, or one of lists; perhaps id and label
+    read_embeddings("items.npy", labels="labels.csv")     a row an item; labels by the columns id and label
+
+Labels may be missing: they come as items are labelled.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncalr.acquire.door import some
+from ncalr.data.pool import ArrayPool, positions_of
+from ncalr.data.tables import Source, ids_from, labels_from, open_table, pool_from
+from ncalr.errors import BadInput
+
+ID, LABEL = "id", "label"
+UNLABELLED = -1
+
+Labels = tuple[npt.NDArray[np.int64], list[str]]
+"""A class number an item, -1 where there is no label yet; the names of the classes."""
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors with ids, a class number each (-1: no label yet), the names of the classes, what there is to say."""
+
+    pool: Any
+    labels: npt.NDArray[np.int64]
+    classes: list[str]
+    notes: tuple[str, ...] = ()
+
+
+def read_embeddings(path: str | Path, labels: str | Path | None = None, ids: Any = None) -> Embeddings:
+    """The vectors of a .npy file or of a table, and their labels: from a column of the table, or from another file.
+
+    `ids` name the rows of a .npy file; a table has a column for that, or its rows are 0, 1, ...
+    """
+    path = Path(path)
+    notes: list[str] = []
+    found: Labels | None = None
+    if path.suffix == ".npy":
+        pool: Any = ArrayPool(_matrix(path), ids)
+    elif ids is not None:
+        raise BadInput(f"ids are for a .npy file; {path} is a table: name its rows in a column {ID!r}")
+    else:
+        source = open_table(path)
+        heads = _heads(source)
+        pool = pool_from(source, None, _vectors(source, heads, notes), ID if ID in heads else None)
+        if LABEL in heads and labels is None:
+            found = labels_from(source, LABEL, None, UNLABELLED)
+    if labels is not None:
+        found = _numbers(Path(labels), len(pool)) if Path(labels).suffix == ".npy" else _by_id(labels, pool, notes)
+    found = found or (np.full(len(pool), UNLABELLED, np.int64), [])
+    return Embeddings(pool, *found, tuple(notes))
+
+
+def _matrix(path: Path) -> npt.NDArray[Any]:
+    """The vectors of a .npy file, read as they are needed."""
+    found = _npy(path)
+    if found.ndim != 2 or found.dtype.kind != "f":
+        raise BadInput(
+            f"{path} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point (n, d)"
+        )
+    return found
+
+
+def _numbers(path: Path, n: int) -> Labels:
+    """The labels of a .npy file, in the order of the items."""
+    found = _npy(path)
+    if found.shape != (n,) or found.dtype.kind not in "iu" or found.min(initial=0) < UNLABELLED:
+        raise BadInput(
+            f"{path} holds {found.dtype} of shape {found.shape}; expected a class number for each of the {n} items, "
+            f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
+        )
+    return np.array(found, np.int64), [str(number) for number in range(int(found.max(initial=UNLABELLED)) + 1)]
+
+
+def _npy(path: Path) -> npt.NDArray[Any]:
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInput(f"{path} is not a .npy file that can be read ({error}); save the array by numpy.save") from None
+
+
+def _by_id(path: str | Path, pool: ArrayPool, notes: list[str]) -> Labels:
+    """The labels of a table with the columns id and label."""
+    source = open_table(path)
+    given, classes = labels_from(source, LABEL, None, UNLABELLED)
+    whose = ids_from(source, ID)
+    if pool.ids.dtype.kind == "U":
+        whose = whose.astype(str)
+    known = np.isin(whose, pool.ids) if (whose.dtype.kind == "U") == (pool.ids.dtype.kind == "U") else whose != whose
+    if not known.any():
+        raise BadInput(
+            f"none of the {len(whose)} ids in {path} is an item's: they are {some(whose)}, the items' are "
+            f"{some(pool.ids)}; look whether it is the right file, and whether its column {ID!r} holds their ids"
+        )
+    if not known.all():
+        notes.append(f"{(~known).sum()} of {len(whose)} labels are of no item, ignored: {some(whose[~known])}")
+    labels = np.full(len(pool), UNLABELLED, np.int64)
+    labels[positions_of(pool, whose[known])] = given[known]
+    return labels, classes
+
+
+def _heads(source: Source) -> list[str]:
+    """The names of a table's columns."""
+    path, kind = Path(source.path), Path(source.path).suffix.lower()
+    if kind == ".parquet":
+        next(source.rows([]), None)  # says what is missing or damaged
+        return list(import_module("pyarrow.parquet").read_schema(path).names)
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        try:
+            if kind == ".jsonl":
+                return list(json.loads(next((line for line in file if line.strip()), "{}")))
+            return next(csv.reader(file, delimiter="\t" if kind == ".tsv" else ","), [])
+        except (ValueError, csv.Error) as error:
+            raise BadInput(f"{path}, the first line: cannot be read ({error})") from None
+
+
+def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[str]:
+    """The column of vectors, or the columns of numbers, by what the first row holds."""
+    names = [name for name in heads if name not in (ID, LABEL)]
+    block = next(source.rows(names), None)
+    if block is None:
+        raise BadInput(f"{source.path} has no rows")
+    first = {name: block.columns[name][0] for name in names}
+    lists = [name for name, value in first.items() if _is_list(value)]
+    numbers = [name for name, value in first.items() if _is_number(value)]
+    if len(lists) > 1 or not (lists or numbers):
+        what = f"several columns hold vectors ({', '.join(lists)})" if lists else "no column holds numbers"
+        raise BadInput(
+            f"{source.path}: {what}; it has {', '.join(heads)}; expected the vectors, a column a dimension or one of "
+            f"lists, and perhaps the columns {ID} and {LABEL}"
+        )
+    others = [name for name in names if name not in (lists or numbers)]
+    if others:
+        notes.append(f"columns that are no part of the vectors: {', '.join(others)}")
+    return lists[0] if lists else numbers
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | np.ndarray) or (isinstance(value, str) and value.lstrip().startswith("["))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -1,0 +1,149 @@
+"""Vectors and labels from the files people have."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ncalr.data.embeddings import read_embeddings
+from ncalr.errors import BadInput
+
+VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "items.npy", VECTORS)
+    return tmp_path
+
+
+def table(path, head, rows, by=","):
+    path.write_text("\n".join(by.join(map(str, row)) for row in [head, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_an_array_and_a_table_of_labels(folder):
+    """Labels in any order, names in alphabetical order, an empty one is none."""
+    found = read_embeddings(
+        folder / "items.npy", table(folder / "l.csv", ["id", "label"], [(3, "b"), (0, "a"), (4, "")])
+    )
+    assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
+    assert found.labels.tolist() == [0, -1, -1, 1, -1]
+    assert (found.classes, found.notes) == (["a", "b"], ())
+
+
+def test_ids_of_an_array(folder):
+    names = np.array(["p", "q", "r", "s", "t"])
+    labels = table(folder / "l.csv", ["note", "label", "id"], [("x", "b", "q"), ("x", "a", "s")])
+    assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
+
+
+def test_ids_that_look_like_numbers_and_are_texts(folder):
+    names = np.array(["1", "2", "3", "4", "x"])
+    labels = table(folder / "l.csv", ["id", "label"], [(2, "b"), (4, "a")])
+    assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
+
+
+@pytest.mark.parametrize("by", [",", "\t"])
+def test_a_table_with_a_column_a_dimension(folder, by):
+    rows = [(f"i{at}", "some text", *row, "cat" if at == 2 else "") for at, row in enumerate(VECTORS)]
+    path = folder / ("t.csv" if by == "," else "t.tsv")
+    found = read_embeddings(table(path, ["id", "text", "f0", "f1", "f2", "label"], rows, by))
+    assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
+    assert found.pool.ids.tolist() == ["i0", "i1", "i2", "i3", "i4"]
+    assert found.labels.tolist() == [-1, -1, 0, -1, -1]
+    assert found.classes == ["cat"]
+    assert found.notes == ("columns that are no part of the vectors: text",)
+
+
+def test_a_table_with_one_column_of_lists_and_numbers_beside(folder):
+    """Where there are lists, a number beside them is no dimension."""
+    lines = [{"id": at, "vector": row.tolist(), "age": 7} for at, row in enumerate(VECTORS)]
+    path = folder / "t.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_embeddings(path)
+    assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
+    assert found.notes == ("columns that are no part of the vectors: age",)
+    assert (found.labels.tolist(), found.classes) == ([-1] * 5, [])
+
+
+def test_parquet(folder):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    columns = {"id": list("pqrst"), "v": VECTORS.tolist(), "label": ["b", None, "a", None, None]}
+    parquet.write_table(pyarrow.table(columns), folder / "t.parquet")
+    found = read_embeddings(folder / "t.parquet")
+    assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
+    assert (found.pool.ids.tolist(), found.labels.tolist(), found.classes) == (
+        list("pqrst"),
+        [1, -1, 0, -1, -1],
+        ["a", "b"],
+    )
+
+
+def test_labels_beside_a_table_that_has_some_win(folder):
+    rows = [(at, *row, "old") for at, row in enumerate(VECTORS)]
+    path = table(folder / "t.csv", ["id", "x", "y", "z", "label"], rows)
+    found = read_embeddings(path, table(folder / "l.csv", ["id", "label"], [(1, "new")]))
+    assert (found.labels.tolist(), found.classes) == ([-1, 0, -1, -1, -1], ["new"])
+
+
+def test_labels_of_an_array_file(folder):
+    np.save(folder / "l.npy", np.array([2, -1, 0, -1, -1]))
+    found = read_embeddings(folder / "items.npy", folder / "l.npy")
+    assert (found.labels.tolist(), found.classes) == ([2, -1, 0, -1, -1], ["0", "1", "2"])
+
+
+def test_labels_of_other_items_are_ignored_and_said(folder):
+    labels = table(folder / "l.csv", ["id", "label"], [(1, "a"), (77, "a"), (2, "b"), (99, "b")])
+    found = read_embeddings(folder / "items.npy", labels)
+    assert found.labels.tolist() == [-1, 0, 1, -1, -1]
+    assert found.notes == ("2 of 4 labels are of no item, ignored: 77, 99",)
+
+
+@pytest.mark.parametrize("ids", [(77, 99), ("a", "b")])
+def test_labels_of_nobody_are_refused(folder, ids):
+    labels = table(folder / "l.csv", ["id", "label"], [(one, "x") for one in ids])
+    with pytest.raises(
+        BadInput, match=r"none of the 2 ids in .*l\.csv is an item's: they are .*, the items' are 0, 1, 2, "
+    ):
+        read_embeddings(folder / "items.npy", labels)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros(5, np.int64)[:4], r"int64 of shape \(4,\); expected a class number for each of the 5 items"),
+        (np.zeros(5), "float64"),
+        (np.full(5, -2), "counted from 0, -1 where there is no label yet"),
+    ],
+)
+def test_arrays_that_are_no_labels(folder, array, words):
+    np.save(folder / "l.npy", array)
+    with pytest.raises(BadInput, match=words):
+        read_embeddings(folder / "items.npy", folder / "l.npy")
+
+
+def test_what_is_no_table_of_vectors(folder):
+    np.save(folder / "whole.npy", np.zeros((5, 3), np.int64))
+    with pytest.raises(BadInput, match=r"int64 of shape \(5, 3\); expected vectors"):
+        read_embeddings(folder / "whole.npy")
+    with pytest.raises(BadInput, match="there is no file"):
+        read_embeddings(folder / "missing.npy")
+    (folder / "broken.npy").write_bytes(b"no array")
+    with pytest.raises(BadInput, match=r"not a \.npy file that can be read"):
+        read_embeddings(folder / "broken.npy")
+    with pytest.raises(BadInput, match="no column holds numbers; it has id, text"):
+        read_embeddings(table(folder / "t.csv", ["id", "text"], [(1, "a")]))
+    with pytest.raises(BadInput, match="has no rows"):
+        read_embeddings(table(folder / "t.csv", ["id", "x"], []))
+    (folder / "t.jsonl").write_text('{"a": [1], "b": [2]}\n')
+    with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
+        read_embeddings(folder / "t.jsonl")
+    (folder / "t.jsonl").write_text("[1, 2\n")
+    with pytest.raises(BadInput, match="the first line: cannot be read"):
+        read_embeddings(folder / "t.jsonl")
+    with pytest.raises(BadInput, match="name its rows in a column 'id'"):
+        read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))
