@@ -210,3 +210,61 @@ def test_query_without_a_model_names_suggest(embeddings):
     assert code == 2
     assert "no item has a label" in errors
     assert run("suggest", embeddings[0], "-k", 3, "--strategy", "random")[2] == 0
+
+
+# -- packages that are not there --------------------------------------------------------------------------------
+
+
+MISSING = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *where):
+        return None if name == {module!r} else PathFinder.find_spec(name, *where)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+
+
+def without(module, program, *words):
+    """Output, errors and exit code of a program where a module cannot be found."""
+    command = [sys.executable, "-c", MISSING.format(module=module) + program, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout, done.stderr, done.returncode
+
+
+MAIN = "from ncalr.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "digits", "--out", "there"], ["pool", "create", "there", "--images", "here"]]
+)
+def test_without_torch_the_line_that_installs_it(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    _, errors, code = without("torch", MAIN, *words)
+    assert code == 2
+    assert errors.splitlines()[-1].endswith("pip install 'ncalr[torch]'")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_module_that_nobody_knows_is_a_fault_of_ours():
+    _, errors, code = without("ncalr.acquire.query", MAIN, "query", "-k", 1)
+    assert code == 1
+    assert "Traceback" in errors
+
+
+def test_a_learner_without_torch():
+    program = """
+from ncalr.errors import MissingExtra
+from ncalr.learn import Job, SklearnLearner
+try:
+    from ncalr.learn import TorchLearner
+except MissingExtra as error:
+    print(error)
+"""
+    said = "TorchLearner needs torch; install it with: pip install 'ncalr[torch]'\n"
+    assert without("torch", program) == (said, "", 0)

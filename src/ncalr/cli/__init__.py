@@ -22,7 +22,10 @@ ADVICE = {
 
 
 def main() -> None:
-    """Run `ncalr`; an error meant for the user is one line, not a traceback, and so is a file that cannot be used."""
+    """Run `ncalr`; an error meant for the user is one line, not a traceback.
+
+    So is a file that cannot be used, and a package that is not installed.
+    """
     from ncalr.cli.app import app
     from ncalr.errors import NcalrError
 
@@ -31,6 +34,15 @@ def main() -> None:
         app()
     except NcalrError as error:
         print(f"ncalr: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except ModuleNotFoundError as error:
+        from ncalr.cli.doctor import EXTRAS
+
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        extra, use = EXTRAS[module]
+        print(f"ncalr: {module} is not installed ({use}): pip install 'ncalr[{extra}]'", file=sys.stderr)
         raise SystemExit(2) from None
     except OSError as error:
         if error.errno not in ADVICE:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ncalr.errors import MissingExtra
+
 if TYPE_CHECKING:
     from ncalr.learn.callbacks import PoolWatcher, lightning_callback, trainer_callback
     from ncalr.learn.learner import Job, Learner, Model, Record, needs_of
@@ -48,5 +50,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        try:
+            return getattr(import_module(_HOME[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise MissingExtra(f"{name} needs torch; install it with: pip install 'ncalr[torch]'") from None
     raise AttributeError(f"module 'ncalr.learn' has no attribute {name!r}")
