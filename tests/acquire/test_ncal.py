@@ -447,3 +447,29 @@ def test_means_belong_to_strategies_with_class_means():
     for spec in ("ncal(means=median, select=sequential)", "cmap(means=trimmed, select=filtered(then=sequential))"):
         with pytest.raises(BadInput, match="cannot be merged or updated"):
             resolve(spec)  # before anything is trained
+
+
+# -- what is said about the picks ---------------------------------------------------------------------------------
+
+
+def test_a_part_that_tells_nothing_is_said(backend):
+    given = problem(3)
+    assert query("ncal", 10, **given).notes == ()
+    still = {**given, "flips": np.zeros(300, int)}
+    del still["checkpoint_predictions"]
+    note = "ff is the same for all items: the picks go by cmap alone"
+    assert query("ncal", 10, **still).notes == (note,)
+    assert query("ncal(fusion=rank)", 10, **still).notes == (note,)
+    assert query("cmap", 10, **still).notes == ()
+
+
+def test_copies_among_the_picks_are_said(backend):
+    given = problem(4)
+    twice = {name: np.concatenate([rows, rows]) for name, rows in given.items() if len(rows) == 300}
+    twice["checkpoint_predictions"] = np.concatenate([given["checkpoint_predictions"]] * 2, axis=1)
+    twice |= {name: given[name] for name in ("labelled_features", "labels")}
+    (note,) = query("ncal", 10, **twice).notes
+    assert note.startswith(
+        "the 10 picks are 5 different items, the others copies of them: leave copies out of the pool"
+    )
+    assert query("ncal(select=k_center)", 10, **twice).notes == ()

@@ -452,3 +452,18 @@ def test_a_flipped_byte_of_a_column_that_was_put(tmp_path):
     path.write_bytes(data)
     with pytest.raises(Damaged, match=r"flips\.put1-00002\.npy, rows 0\.\.199 \(items 400\.\.599 of the pool\)"):
         ncalr.query_pool("ncal", 30, tmp_path, **LABELLED)
+
+
+# -- what is said about the picks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["ncal", "ncal(fusion=rank)", "ncal(select=sequential)", "cmap"])
+def test_idle_parts_and_copies_are_said_as_in_memory(tmp_path, strategy):
+    """Rows of the pool are there three times or so; nothing flips."""
+    still = {"features": POOL["features"], "logits": POOL["logits"], "flips": np.zeros(N, np.uint16)}
+    known = {name: LABELLED[name] for name in ("labelled_features", "labels")}
+    write_shards(tmp_path / "pool", still)
+    wanted = ncalr.query(strategy, 8, **still, **known)
+    assert ncalr.query_pool(strategy, 8, tmp_path / "pool", **known).notes == wanted.notes
+    assert any("copies" in note for note in wanted.notes)
+    assert any("go by cmap alone" in note for note in wanted.notes) == (strategy != "cmap")

@@ -32,7 +32,7 @@ from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, score, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.select.spaces import Points, Space, chunks
-from ncalr.acquire.select.top_k import lots
+from ncalr.acquire.select.top_k import copies, idle, lots
 from ncalr.acquire.spec import Spec
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
@@ -126,6 +126,7 @@ class _Query:
         self.used = door.used(plan, self.arrays)
         self.exclude = door.excluded_ids(exclude, self.n, IDS in store.columns and store[IDS].dtype.kind == "U")
         self.notes: tuple[str, ...] = ()
+        self.flat: list[str] = []  # parts of the score that are the same for all items
         self._known_labels()
         self.classes = self._count_classes(classes)
         if "statistics" in self.used or {"labelled_features", "labels"} <= self.used:
@@ -161,7 +162,8 @@ class _Query:
         tally, order, scores = self._ranked(work)
         positions = tally.position[order]
         parts = {name: tally.parts[order, at] for at, name in enumerate(tally.names)}
-        notes = lots(scores[order], self.n - self.left_out)
+        rows = self.store["features"][positions] if "features" in self.used else ()
+        notes = (*lots(scores[order], self.n - self.left_out), *idle(self.flat, tally.names), *copies(rows))
         return Picks(self._ids(positions), scores[order], parts, str(self.plan.spec), notes)
 
     def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
@@ -170,6 +172,7 @@ class _Query:
         if self.plan.strategy.fuse is None:
             return tally, tally.best(), tally.value
         fused = work.with_moments(tally.moments)
+        self.flat = [name for name, moments in tally.moments.items() if moments.count > 1 and not moments.spread]
         if tally.ok:
             scores = fused.fuse(dict(zip(tally.names, tally.parts.T, strict=True)))
             order = tally.best(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,26 @@ def lots(scores: Any, n: int) -> tuple[str, ...]:
     if 1 < len(scores) < n and (scores == scores[0]).all():
         return (f"all {len(scores)} picks have the same score, {scores[0]:.6g}: they were drawn by lot",)
     return ()
+
+
+def idle(flat: Sequence[str], parts: Iterable[str]) -> tuple[str, ...]:
+    """A note where some parts of the score, those in `flat`, are the same for all items."""
+    others = [name for name in parts if name not in flat]
+    if not flat or not others:
+        return ()
+    verb = "is" if len(flat) == 1 else "are"
+    return (f"{' and '.join(flat)} {verb} the same for all items: the picks go by {' and '.join(others)} alone",)
+
+
+def copies(features: Any) -> tuple[str, ...]:
+    """A note where picks have the same features (k, d) to the last bit."""
+    different = len({row.tobytes() for row in features})
+    if different == len(features):
+        return ()
+    return (
+        f"the {len(features)} picks are {different} different items, the others copies of them: leave copies out of "
+        "the pool, or take a strategy that avoids them (badge, coreset, or select=k_center)",
+    )
 
 
 def best(scores: Any, k: int, evidence: Evidence, lottery: Lottery) -> npt.NDArray[np.int64]:
