@@ -739,3 +739,24 @@ def test_picks_that_nothing_tells_apart_say_so():
     assert query("margin", 1, probs=alike).notes == ()
     alike[3] = 0.5
     assert query("margin", 5, probs=alike).notes == ()
+
+
+def test_a_random_sample_needs_ids_alone():
+    names = np.array(["a", "b", "c", "d"])
+    assert set(query("random", 3, ids=names, exclude=["b"]).ids) == {"a", "c", "d"}
+    with refused("strategy 'margin' needs", kind=MissingEvidence):
+        query("margin", 3, ids=names)
+    with refused(r"the pool is empty: ids has shape \(0,\)"):
+        query("random", 3, ids=[])
+
+
+def test_all_rows_with_bad_values_are_counted_and_some_named():
+    features = np.ones((50, 3))
+    features[[4, 9, 9, 17, 30, 31], [0, 1, 2, 0, 1, 2]] = np.nan
+    with refused(
+        "features holds 6 values",
+        r"the first at features\[4, 0\]",
+        "drop those items: 5, at 4, 9, 17, ...",
+        kind=NotFinite,
+    ):
+        query("coreset", 3, features=features)

@@ -63,10 +63,11 @@ class Positions:
         return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
 
 
-def as_arrays(given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
+def as_arrays(given: Mapping[str, Any], others: Iterable[str] = (), named: bool = False) -> dict[str, Any]:
     """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together.
 
-    `others` are names that mean nothing here: one of them may be a name misspelt.
+    `others` are names that mean nothing here: one of them may be a name misspelt. `named`: the items have ids, which is
+    all that a random sample needs.
     """
     arrays: dict[str, Any] = {}
     sizes: dict[str, tuple[int, str]] = {}
@@ -87,7 +88,7 @@ def as_arrays(given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str,
         arrays[name] = array
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
-    if not any(name in POOL_AXIS for name in arrays):
+    if not named and not any(name in POOL_AXIS for name in arrays):
         raise BadInput(f"nothing about the pool was given{_misspelt(others)}")
     return arrays
 
@@ -110,12 +111,13 @@ def _misspelt(others: Iterable[str]) -> str:
     return f": it has the columns {', '.join(wrong)}, and what is read is {', '.join(POOL_AXIS)}{hint}"
 
 
-def pool_size(arrays: Mapping[str, Any]) -> int:
-    """How many items the pool has."""
-    name = next(name for name in arrays if name in POOL_AXIS)
-    n = int(arrays[name].shape[POOL_AXIS[name]])
+def pool_size(arrays: Mapping[str, Any], ids: Any = None) -> int:
+    """How many items the pool has, by its arrays, or by its ids where there are no arrays (for a random sample)."""
+    name = next((name for name in arrays if name in POOL_AXIS), "ids")
+    shape = np.shape(ids) if name == "ids" else tuple(arrays[name].shape)
+    n = int(shape[POOL_AXIS.get(name, 0)]) if shape else 0
     if n == 0:
-        raise BadInput(f"the pool is empty: {name} has shape {tuple(arrays[name].shape)}")
+        raise BadInput(f"the pool is empty: {name} has shape {shape}")
     return n
 
 
@@ -342,12 +344,14 @@ def check_array(name: str, evidence: Evidence) -> None:
     layers = range(len(array)) if POOL_AXIS.get(name) == 1 else [None]
     rows = evidence.rows if name in POOL_AXIS else slice(None)
     bad, first, off, example = 0, "", 0, ""
+    those: set[int] = set()
     for layer in layers:
         part = array if layer is None else array[layer]
         for positions, block in _bad_blocks(name, part, rows, evidence.backend):
             within = "" if layer is None else f"{layer}, "
             where = np.argwhere(~np.isfinite(block))
             bad += len(where)
+            those |= set(positions[where[:, 0]].tolist())
             if len(where) and not first:
                 first = f"{name}[{within}{', '.join(map(str, [positions[where[0][0]], *where[0][1:]]))}]"
             wrong = no_shares(block) if name in PROBABILITIES else []
@@ -357,8 +361,8 @@ def check_array(name: str, evidence: Evidence) -> None:
                 example = f"{name}[{within}{positions[wrong[0]]}] has least {row.min():.3g} and sum {row.sum():.3g}"
     if bad:
         raise NotFinite(
-            f"{name} holds {bad} values that are NaN or infinite, the first at {first}; "
-            "check the model's outputs, or drop those items"
+            f"{name} holds {bad} values that are NaN or infinite, the first at {first}; check the model's outputs, or "
+            f"drop those items: {len(those)}, at {some(np.array(sorted(those)))}"
         )
     if off:
         raise BadInput(

@@ -79,8 +79,8 @@ def query(
         "statistics": statistics,
     }
     plan = resolve(strategy, options)
-    arrays = door.as_arrays(given)
-    n = door.pool_size(arrays)
+    arrays = door.as_arrays(given, named=ids is not None)
+    n = door.pool_size(arrays, ids)
     class_count = door.count_classes(arrays, classes)
     names = door.read_ids(ids, n)
     rows, notes = door.open_positions(names, exclude)
