@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from ncalr.cli.app import app
@@ -35,6 +36,26 @@ def test_run_resume_report(tmp_path):
     assert "What ncal wanted least" in page
     assert "Distances between class means" in page
     assert "cmap " in page
+
+
+def test_a_folder_of_texts(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for split, count in (("train", 60), ("test", 20)):
+        labels = [at % 2 for at in range(count)]
+        texts = [f"a {('dull', 'great')[label]} film {at % 7}" for at, label in enumerate(labels)]
+        (tmp_path / "texts").mkdir(exist_ok=True)
+        parquet.write_table(arrow.table({"text": texts, "label": labels}), tmp_path / "texts" / f"{split}.parquet")
+    out = tmp_path / "out"
+    refused = invoke("run", tmp_path / "texts", *SMALL, "--device", "cpu", "--out", out)
+    assert "network 'resnet8' takes images, the pool holds texts; take 'mlp'" in str(refused.exception)
+    assert not out.exists()
+    done = invoke(
+        "run", tmp_path / "texts", *SMALL, "--network", "mlp", "--keep", "last", "--device", "cpu", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    assert (out / "report.html").exists()
+    looked = invoke("evaluate", out, "--tasks", "calibration", "--device", "cpu")
+    assert looked.exit_code == 0, looked.output
 
 
 def test_from_a_file(tmp_path):

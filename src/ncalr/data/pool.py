@@ -1,8 +1,8 @@
 """The pool: items with permanent ids and a way to read them.
 
 A pool gives its items as arrays, a block at a time, and never holds labels. Images are uint8 (n, height, width,
-channels); vectors (embeddings, tables) are floating-point (n, d); texts are whole numbers (n, length), the tokens that
-`ncalr.learn.nets.external.tokenise` makes of them.
+channels); vectors (embeddings, tables) are floating-point (n, d); tokens are whole numbers (n, length), as
+`ncalr.learn.nets.external.tokenise` makes them of texts. A `TextPool` has the texts themselves: learners turn them.
 """
 
 from __future__ import annotations

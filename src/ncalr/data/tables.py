@@ -36,7 +36,7 @@ BLOCK = 4096  # rows that are turned into numbers at a time
 class TextPool:
     """Texts with permanent ids: each item is one `str`, as it is shown to whoever labels it.
 
-    A network reads numbers: `ArrayPool(tokenise(pool.texts, ...), ids=pool.ids)` has the same ids.
+    Learners turn the texts into numbers (`ncalr.learn.texts`): tokens for a network of `hf:`, else vectors of words.
     """
 
     def __init__(self, texts: Iterable[str], ids: Any = None) -> None:

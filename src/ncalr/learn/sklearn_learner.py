@@ -7,7 +7,8 @@
     picks = ncalr.query("ncal", 100, ids=model.watched, **model.evidence())
 
 The pool holds vectors, and the vectors are the features. Images (uint8) are taken as vectors too: flattened, and
-scaled to 0..1. What the estimator is given is in float32 where the pool is half precision or images, else as it is.
+scaled to 0..1; and so are texts, by their words (`ncalr.data.words`). What the estimator is given is in float32 where
+the pool is half precision or images, else as it is.
 
 FF needs checkpoints: the same model at several moments of its training. `ncalr.learn.sklearn_steps` says how they are
 made, and from which estimators they are not to be had. The training is the same whatever is asked of the model, so
@@ -20,7 +21,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from ncalr.learn.sklearn_steps import (
     steps,
     stopped_short,
 )
+from ncalr.learn.texts import TextReader, TextReaders
 
 BLOCK = 16384  # rows of the pool that are predicted at a time
 NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs", "labelled_log"})
@@ -73,6 +75,7 @@ class SklearnLearner:
         self.schedule = Schedule(checkpoints, epochs, opens)
         self.estimator = clone(estimator)
         self.rule = rule_of(self.estimator)
+        self._readers = TextReaders()
         if self.rule == "partial_fit" and checkpoints > epochs:
             raise BadInput(
                 f"{checkpoints} checkpoints need as many epochs, got epochs={epochs}; "
@@ -81,6 +84,8 @@ class SklearnLearner:
 
     def fit(self, job: Job) -> SklearnModel:
         """Train on one job."""
+        reader = self._readers.of(job.pool)
+        job = replace(job, pool=reader(job.pool))
         task = job.checked()
         if task.soft is not None:
             raise BadInput("scikit-learn's estimators take one label an item, not soft targets; use a TorchLearner")
@@ -99,7 +104,7 @@ class SklearnLearner:
         record.flipping = log.flipping()
         record.notes = [*task.notes, *self._notes(fitted.estimator, record)]
         record.seconds = time.perf_counter() - start
-        return SklearnModel(self, training, fitted, record, task, log)
+        return SklearnModel(self, training, fitted, record, reader, task, log)
 
     def fit_all(self, jobs: Sequence[Job]) -> list[SklearnModel]:
         """Train on several jobs, one after the other: estimators that can use several cores have `n_jobs`."""
@@ -179,10 +184,11 @@ class SklearnModel:
         training: Training,
         fitted: _Fitted,
         record: Record,
+        reader: TextReader,
         task: Task | None = None,
         log: _Log | None = None,
     ) -> None:
-        self.record = record
+        self.record, self.reader = record, reader
         self.watched: Any = np.zeros(0, np.int64) if task is None else task.job.pool.ids[task.watch]
         self._learner, self._training, self._fitted, self._task, self._log = learner, training, fitted, task, log
 
@@ -203,6 +209,7 @@ class SklearnModel:
 
     def predict(self, pool: Pool, ids: Any = None) -> Array:
         """Probabilities (n, c) for these items of a pool, or for all of them."""
+        pool = self.reader(pool)
         shape, images = self._training.items
         if tuple(pool.shape) != shape or (pool.dtype == np.uint8) != images:
             raise BadInput(
@@ -233,6 +240,7 @@ class SklearnModel:
         for name, array in zip(ARRAYS, arrays, strict=True):
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
         (folder / "model.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+        self.reader.save(folder)
 
     def _evidence(self, name: str, task: Task) -> Array:
         pool, labelled, log = task.job.pool, name.startswith("labelled_"), self._log
@@ -345,7 +353,7 @@ def _load(learner: SklearnLearner, folder: Path) -> SklearnModel:
         )
     known = {field.name for field in fields(Record)}
     kept = {name: value for name, value in about["record"].items() if name in known and value is not None}
-    return SklearnModel(learner, training, fitted, Record(**kept))
+    return SklearnModel(learner, training, fitted, Record(**kept), learner._readers.saved(folder))
 
 
 def _read_about(folder: Path) -> dict[str, Any]:

@@ -5,7 +5,8 @@
     picks = ncalr.query("ncal", 1000, ids=model.watched, **model.evidence())
 
 A network is a name (`ncalr.learn.nets`) or a function that makes an `nn.Module`; it is trained from scratch for every
-job unless `warm` is set. Several jobs are trained side by side, each on a stream of its own: a batch of 128 small
+job unless `warm` is set. A pool of texts is read by its words, or by tokens where the network is one of `hf:` (see
+`ncalr.learn.texts`). Several jobs are trained side by side, each on a stream of its own: a batch of 128 small
 images leaves most of a large GPU idle, and four of them do not. `fit_each` takes jobs as they come, so that the others
 go on while the next picks of one run are chosen.
 """
@@ -16,7 +17,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from ncalr.learn.progress import Progress, progress_for
 from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe, recipe
 from ncalr.learn.slot import Build, Slot, TrainingFailed, number
+from ncalr.learn.texts import TextReader, TextReaders
 
 STEPS, AHEAD = 16, 12  # steps given to the device between two looks at the other runs, and how many times ahead of it
 NAP = 0.0005  # seconds
@@ -104,6 +106,7 @@ class TorchLearner:
                 "samples='dropout' needs dropout in the network: set dropout=0.3 or so, or samples='checkpoints'"
             )
         self.progress = progress if isinstance(progress, Progress) else progress_for(progress)
+        self._readers = TextReaders(net)
         self._feeds: list[tuple[Pool, Feed]] = []
         self._slots: dict[Any, list[Slot]] = {}
         self._last: dict[int, Any] = {}
@@ -136,10 +139,11 @@ class TorchLearner:
     def check(self, pool: Pool, classes: int) -> None:
         """Raise what a training on this pool would raise at once: a network or a loss that cannot be made."""
         make_loss(self.recipe.loss, self.recipe.smoothing, self.recipe.mixup)
+        reader = self._readers.of(pool)
         if isinstance(self.net, str) and is_external(self.net):
             return  # its weights may have to travel first
         with torch.device("meta"):
-            self._maker(classes, tuple(pool.shape))()
+            self._maker(classes, tuple(reader(pool).shape))()
 
     def load(self, folder: Path | str) -> TorchModel:
         """A model that was saved, for predictions; evidence belongs to the training and is not kept."""
@@ -147,13 +151,16 @@ class TorchLearner:
         shape = tuple(facts["shape"])
         state = {name: torch.from_numpy(value) for name, value in tensors.items()}
         record = Record(**facts["record"])
-        return TorchModel(self, state, record, np.zeros(0, np.int64), {}, int(facts["classes"]), shape, facts["scales"])
+        nobody, reader = np.zeros(0, np.int64), self._readers.saved(folder)
+        return TorchModel(self, state, record, nobody, {}, int(facts["classes"]), shape, facts["scales"], reader)
 
     # -- one training, as a generator that stops wherever it would wait for the device ---------------------------
 
     def training(self, task: Task, at: int = 0) -> Generator[Any, None, TorchModel]:
         """The training of one job. It yields an event of the device wherever the host has to wait for it."""
         began = time.perf_counter()
+        reader = self._readers.of(task.job.pool)
+        task = replace(task, job=replace(task.job, pool=reader(task.job.pool)))
         job, recipe_ = task.job, self.recipe
         feed = self._feed(job.pool)
         slot = self._borrow(task, feed)
@@ -216,7 +223,7 @@ class TorchLearner:
             self._last[job.seed] = state
         watched = job.pool.ids[task.watch]
         shape, scales = tuple(job.pool.shape), feed.normalise.scales()
-        return TorchModel(self, state, record, watched, evidence, task.classes, shape, scales)
+        return TorchModel(self, state, record, watched, evidence, task.classes, shape, scales, reader)
 
     def _check(
         self, slot: Slot, task: Task, phase: Phase, record: Record, log: list[Any], epoch: int
@@ -445,9 +452,10 @@ class TorchModel:
         classes: int,
         shape: tuple[int, ...],
         scales: dict[str, Any],
+        reader: TextReader,
     ) -> None:
         self.learner, self.state, self.record, self.watched = learner, state, record, watched
-        self.classes, self.shape, self.scales = classes, shape, scales
+        self.classes, self.shape, self.scales, self.reader = classes, shape, scales, reader
         self._evidence = evidence
 
     def evidence(self) -> dict[str, Any]:
@@ -460,6 +468,7 @@ class TorchModel:
 
     def outputs(self, pool: Pool, ids: Any = None) -> tuple[Any, Any]:
         """Features (n, d) and logits (n, c) of items of a pool, as NumPy arrays."""
+        pool = self.reader(pool)
         if tuple(pool.shape) != self.shape:
             raise BadInput(f"the model was trained on items of shape {self.shape}, this pool has {tuple(pool.shape)}")
         positions = np.arange(len(pool)) if ids is None else positions_of(pool, ids)
@@ -479,7 +488,7 @@ class TorchModel:
 
         The pool is any whose items have the model's shape: the network is set up for it.
         """
-        slot = self._slot(rescaled(self.learner._feed(pool), self.scales))
+        slot = self._slot(rescaled(self.learner._feed(self.reader(pool)), self.scales))
         weights = slot.tap.weights
         if weights is None or len(weights) != self.classes:
             return None
@@ -510,6 +519,7 @@ class TorchModel:
             "record": self.record.as_dict(),
         }
         storage.save_model(Path(folder), arrays, facts)
+        self.reader.save(folder)
 
 
 def _forward(slot: Slot, wanted: set[str], enhance: Enhancer | None, draws: int) -> Callable[[Any], dict[str, Any]]:

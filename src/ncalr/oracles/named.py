@@ -24,6 +24,7 @@ import numpy as np
 from ncalr.acquire.spec import Spec, parse
 from ncalr.data.dataset import data_root
 from ncalr.data.pool import Pool
+from ncalr.data.words import Words, holds_texts
 from ncalr.errors import BadInput, unknown
 from ncalr.oracles.annotators import Annotators
 from ncalr.oracles.noise import Noisy, noises, standardised
@@ -71,7 +72,9 @@ def _noisy(spec: Spec, truth: Truth, root: Path | str | None, pool: Pool | None)
     if spec.name == "confusion" and "file" in spec.options:
         return partial(Noisy, truth, "confusion", matrix=_matrix(spec, root))
     if spec.name == "instance" and pool is not None:
-        return partial(Noisy, truth, spec, features=standardised(pool.read(slice(None))))
+        items = pool.read(slice(None))
+        numbers = Words.of(items.tolist())[1] if holds_texts(pool) else items
+        return partial(Noisy, truth, spec, features=standardised(numbers))
     return partial(Noisy, truth, spec)
 
 

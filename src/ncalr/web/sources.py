@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TextPool, read_table
+from ncalr.data.words import Words
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.pixels import ENDINGS, about_heic
 from ncalr.web.folder import Source
@@ -24,7 +25,6 @@ from ncalr.web.store.projects import NewItem
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "title")
-WIDTH = 128  # of the vectors made of texts
 
 
 def find(path: Path, text_column: str = "", id_column: str = "", embeddings: str = "") -> Source:
@@ -84,7 +84,7 @@ def vectors(
     if source.embeddings:
         return _embeddings(Path(source.embeddings), ids)
     if source.kind == "text":
-        return ArrayPool(_words([text or "" for text in texts]), np.array(ids))
+        return ArrayPool(Words.of([text or "" for text in texts])[1], np.array(ids))
     root = Path(source.path)
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda name: _pixels(root / name, size), names))
@@ -165,27 +165,6 @@ def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:
     except Exception:  # whatever a decoder throws: people can still mark the item as broken
         return None
     return pixels
-
-
-def _words(texts: list[str]) -> npt.NDArray[np.float32]:
-    """Texts as vectors: words and pairs of words, weighted by rarity, brought to a few dimensions (LSA)."""
-    try:
-        from sklearn.decomposition import TruncatedSVD
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError:
-        raise MissingExtra(
-            "learning from texts needs scikit-learn; install it with: pip install 'ncalr[web]'"
-        ) from None
-    counted: Any = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=1, max_features=50_000)
-    try:
-        table = counted.fit_transform(texts)
-    except ValueError:  # no words at all, numbers or signs only: letters then
-        counted = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), max_features=50_000)
-        table = counted.fit_transform([text or " " for text in texts])
-    width = min(WIDTH, min(table.shape) - 1)
-    if width < 2:
-        return np.asarray(table.toarray(), np.float32)
-    return np.asarray(TruncatedSVD(width, random_state=0).fit_transform(table), np.float32)
 
 
 def open_embeddings(path: Path, count: int) -> npt.NDArray[Any]:

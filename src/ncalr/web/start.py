@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.acquire.registry import resolve
+from ncalr.data.words import WIDTH
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.web import sources
 from ncalr.web.folder import Folder, Source
@@ -105,7 +106,7 @@ def go_on(folder: Folder, store: Store, path: Path | None, given: Mapping[str, A
 def check_rules(rules: Settings, source: Source, items: int, classes: int) -> None:
     """Whether the strategy, the network, the recipe and the embeddings are there and fit the items."""
     resolve(rules.strategy, {})
-    shape: tuple[int, ...] = (rules.size, rules.size, 3) if source.kind == "image" else (sources.WIDTH,)
+    shape: tuple[int, ...] = (rules.size, rules.size, 3) if source.kind == "image" else (WIDTH,)
     if source.embeddings:
         shape = (sources.open_embeddings(Path(source.embeddings), items).shape[1],)
     if not rules.network and not rules.recipe:

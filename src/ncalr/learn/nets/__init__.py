@@ -5,8 +5,9 @@
 | `resnet8`                           | tiny images (8 to 28 pixels), 78k parameters                   |
 | `resnet18`, `resnet34`, `resnet50`  | images; `stem=cifar` (up to 64 pixels), `strided`, `imagenet`  |
 | `wide_resnet`                       | images; `depth=28, widen=10` as its authors have it            |
-| `mlp`, `linear`                     | vectors                                                        |
-| `timm:NAME`, `hf:NAME`              | with the extras timm and hf; `pretrained=true`, `frozen=true`  |
+| `mlp`, `linear`                     | vectors, and texts by their words                              |
+| `timm:NAME`, `hf:NAME`              | with the extras timm and hf; `pretrained=true`, `frozen=true`; |
+|                                     | texts for hf                                                   |
 
 Options go in brackets: `"resnet18(stem=imagenet)"`. Without a stem, images above 64 pixels get the ImageNet one.
 """
@@ -67,6 +68,9 @@ NETS: dict[str, Factory] = {
 }
 
 
+VECTORS = ("mlp", "linear")
+
+
 def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """The network of this name for items of this shape, freshly initialised from torch's random numbers."""
     if is_external(name):
@@ -82,9 +86,21 @@ def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> 
         raise BadInput(f"network {spec.name!r}: {error}") from None
 
 
+def check_reads_texts(name: str) -> None:
+    """Raise where the network of this name reads images alone, whatever texts are turned into."""
+    known = "timm" if name.strip().startswith("timm:") else "" if is_external(name) else parse(name).name
+    if known == "timm" or (known in NETS and known not in VECTORS):
+        raise BadInput(
+            f"network {name!r} takes images, the pool holds texts; take 'mlp' or 'linear', which read the words of a "
+            "text, or a network for texts such as 'hf:distilbert-base-uncased(frozen=true)'"
+        )
+
+
 def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) != 3:
-        raise BadInput(f"this network takes images (height, width, channels), the pool has items of shape {shape}")
+        raise BadInput(
+            f"this network takes images (height, width, channels), the pool has items of shape {shape}; try 'mlp'"
+        )
     return shape[0], shape[1], shape[2]
 
 

@@ -15,6 +15,7 @@ pools them, or by its class token.
 | `frozen`     | only the last layer learns: the trunk has no gradients and stays in evaluation mode                 |
 | `dropout`    | before the last layer                                                                               |
 | `size`       | images are resized to so many pixels (bilinear, on the device). Default: where the network needs it |
+| `length`     | hf: a learner cuts the texts of a pool at so many tokens. Default: 128                              |
 
 Images come normalised by the pool's own mean and deviation, not by those of the pretraining.
 """
@@ -36,6 +37,7 @@ from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, unknown
 from ncalr.learn.extras import load
 
+LENGTH = 128  # tokens of a text
 _BLOCK = 4096  # texts a call of the tokeniser
 
 
@@ -190,12 +192,15 @@ def hf_network(
     frozen: bool = False,
     dropout: float = 0.0,
     size: int = 0,
+    length: int = 0,
 ) -> nn.Module:
     """The network of this name on the Hugging Face hub, or in this folder.
 
     For images, shape (height, width, channels), a vision network; for texts, shape (length,), one that reads token ids.
     Networks that read both (CLIP) are in timm, as `timm:vit_base_patch16_clip_224.openai`.
     """
+    if length and tuple(shape) != (length,):
+        raise BadInput(f"hf:{name}: length={length} is for pools of texts, the pool has items of shape {shape}")
     if len(shape) not in (1, 3):
         raise BadInput(
             f"hf:{name} takes images (height, width, channels) or token ids (length,), the pool has items of shape "
@@ -226,7 +231,7 @@ def hf_network(
     return _vision_network(name, net, config, classes, shape, frozen, dropout, size)
 
 
-def tokenise(name: str, texts: Sequence[str], length: int = 128) -> npt.NDArray[np.int32]:
+def tokenise(name: str, texts: Sequence[str], length: int = LENGTH) -> npt.NDArray[np.int32]:
     """Token ids (n, length) of texts, for the network `hf:name`: cut, or filled up with the network's padding.
 
     name: as for `hf_network`, on the hub or a folder, with or without the `hf:`.
@@ -317,7 +322,10 @@ def _text_network(
     padding = _padding(config, name)
     longest = _longest(net, config)
     if longest is not None and length > longest:
-        raise BadInput(f"hf:{name} reads at most {longest} tokens, the pool's texts have {length}: tokenise them anew")
+        raise BadInput(
+            f"hf:{name} reads at most {longest} tokens, the pool's texts have {length}: tokenise them anew, or where "
+            f"the pool holds the texts themselves write hf:{name}(length={longest})"
+        )
     trunk = Tokens(net, padding)
     probe = torch.full((1, length), padding, dtype=torch.int64)
     found = _width(f"hf:{name}", trunk, probe, "it must be an encoder of texts")
@@ -395,5 +403,5 @@ def _square(size: Any) -> tuple[int, int] | None:
 
 def _image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) != 3:
-        raise BadInput(f"{name} takes images (height, width, channels), the pool has items of shape {shape}")
+        raise BadInput(f"{name} takes images (height, width, channels), the pool has items of shape {shape}; try 'mlp'")
     return shape[0], shape[1], shape[2]
