@@ -491,7 +491,11 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
         (["--network", "resnet81"], "no network"),
         (["--network", "resnet8"], "takes images"),
         (["--recipe", "nope"], "no recipe"),
-        (["--embeddings", "short.npy"], "at least 6"),
+        (["--embeddings", "short.npy"], "short.npy has 5 rows and there are 6 items"),
+        (["--embeddings", "long.npy"], "long.npy has 7 rows and there are 6 items"),
+        (["--embeddings", "nan.npy"], "the first in row 4"),
+        (["--embeddings", "huge.npy"], "the first in row 5"),
+        (["--embeddings", "flat.npy"], "one row of numbers an item, got float64 of shape (6,)"),
         (["--embeddings", "nope.npy"], "can be read"),
         (["--guidelines", "nope.md"], "No such file"),
         (["--guidelines", "latin.txt"], "not UTF-8"),
@@ -511,6 +515,10 @@ def test_what_cannot_be_started_leaves_nothing_behind(notes, monkeypatch, option
         pytest.importorskip("psycopg", reason="the extra postgres is not installed")
     monkeypatch.chdir(notes.parent)
     np.save("short.npy", np.zeros((5, 3)))
+    np.save("long.npy", np.zeros((7, 3)))
+    np.save("nan.npy", np.where(np.arange(6)[:, None] < 4, 0.0, np.full((6, 3), np.nan)))
+    np.save("huge.npy", np.where(np.arange(6)[:, None] < 5, 0.0, np.full((6, 3), 1e300)))
+    np.save("flat.npy", np.zeros(6))
     (notes.parent / "latin.txt").write_bytes("größe\nübel\n".encode("latin-1"))
     words = [notes, *([] if "--classes" in options else ["--classes", "a,b"]), *options]
     result, seen = started(monkeypatch, *words)

@@ -244,7 +244,7 @@ def test_texts_without_words_and_embeddings(tmp_path):
     np.save(tmp_path / "e.npy", np.eye(4, dtype=np.float32))
     pool = sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [2, 4], "ab", [None, None], 8)
     assert pool.read(slice(None)).argmax(axis=1).tolist() == [1, 3]
-    with pytest.raises(BadInput, match="one row of numbers an item"):
+    with pytest.raises(BadInput, match="has 4 rows, too few for 5 items"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [5], "a", [None], 8)
     with pytest.raises(BadInput, match="embeddings that can be read"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "no.npy")), [5], "a", [None], 8)

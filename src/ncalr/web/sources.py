@@ -24,6 +24,7 @@ from ncalr.web.folder import Source
 from ncalr.web.store.projects import NewItem
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_BLOCK = 65536  # rows of embeddings that are looked at at a time
 TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "title")
 
 
@@ -167,20 +168,42 @@ def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:
     return pixels
 
 
-def open_embeddings(path: Path, count: int) -> npt.NDArray[Any]:
-    """The embeddings in a file, which has a row for each of `count` items."""
+def check_embeddings(path: Path, count: int) -> int:
+    """Whether a file has a row of finite numbers for each of `count` items; how wide they are."""
+    rows = _open_embeddings(path)
+    if len(rows) != count:
+        raise BadInput(
+            f"{path} has {len(rows):,} rows and there are {count:,} items; expected one row an item, in the order of "
+            "the files or of the table's rows (items that were added later come last)"
+        )
+    for start in range(0, count, _BLOCK):
+        bad = np.flatnonzero(~np.isfinite(_single(rows[start : start + _BLOCK])).all(axis=1))
+        if len(bad):
+            row = start + int(bad[0])
+            raise BadInput(
+                f"{path} holds NaN, infinity or a number beyond float32, the first in row {row} (counted from 0); "
+                "mend that row, or leave out the item"
+            )
+    return int(rows.shape[1])
+
+
+def _embeddings(path: Path, ids: Sequence[int]) -> ArrayPool:
+    rows = _open_embeddings(path)
+    if len(rows) < max(ids):
+        raise BadInput(f"{path} has {len(rows):,} rows, too few for {max(ids):,} items; put the whole file back")
+    return ArrayPool(_single(rows[np.asarray(ids) - 1]), np.array(ids))
+
+
+def _open_embeddings(path: Path) -> npt.NDArray[Any]:
     try:
         rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise BadInput(f"{path} is no .npy file of embeddings that can be read ({error})") from None
-    if rows.ndim != 2 or len(rows) < count or rows.dtype.kind not in "fiu":
-        raise BadInput(
-            f"{path} must hold one row of numbers an item, in the order of the files or of the table's rows (items "
-            f"that were added later come last): at least {count}, got {rows.dtype} of shape {rows.shape}"
-        )
+    if rows.ndim != 2 or not rows.shape[1] or rows.dtype.kind not in "fiu":
+        raise BadInput(f"{path} must hold one row of numbers an item, got {rows.dtype} of shape {rows.shape}")
     return rows
 
 
-def _embeddings(path: Path, ids: Sequence[int]) -> ArrayPool:
-    rows = open_embeddings(path, max(ids))
-    return ArrayPool(np.asarray(rows[np.asarray(ids) - 1], np.float32), np.array(ids))
+def _single(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # too large becomes infinity, which is found
+        return np.asarray(rows, np.float32)

@@ -108,7 +108,7 @@ def check_rules(rules: Settings, source: Source, items: int, classes: int) -> No
     resolve(rules.strategy, {})
     shape: tuple[int, ...] = (rules.size, rules.size, 3) if source.kind == "image" else (WIDTH,)
     if source.embeddings:
-        shape = (sources.open_embeddings(Path(source.embeddings), items).shape[1],)
+        shape = (sources.check_embeddings(Path(source.embeddings), items),)
     if not rules.network and not rules.recipe:
         return
     if find_spec("torch") is None:
