@@ -20,7 +20,7 @@ from ncalr.data import dataset as module
 from ncalr.data.dataset import DATASETS, Archive, Dataset, Facts, Parts, data_root, dataset, download, load
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TextPool
-from ncalr.errors import BadInput, MissingExtra, NcalrError, UnknownName
+from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, UnknownName
 
 RNG = np.random.default_rng(0)
 
@@ -317,6 +317,38 @@ def test_class_folders(tmp_path, test):
     save_image(tmp_path / "train" / "stray.png")
     with pytest.raises(BadInput, match=r"stray\.png is in no class folder"):
         load(f"folder:{tmp_path}")
+
+
+def test_broken_images_are_left_out_only_if_asked(tmp_path):
+    for kind in ("cat", "dog"):
+        for at in range(5):
+            save_image(tmp_path / kind / f"{at}.png")
+    (tmp_path / "dog" / "3.png").write_bytes(b"torn")
+    found = load(f"folder:{tmp_path}(size=5)")
+    with pytest.raises(BadInput, match=r"dog/3\.png cannot be .*'folder:[^']*\(skip_broken=true\)'$") as error:
+        [part.read(slice(None)) for part in (found.pool, found.test)]
+    advised = str(error.value).rpartition("as in ")[2].strip("'")
+    with pytest.warns(Note, match=r"1 files cannot be read as images and are left out, the first is dog/3\.png"):
+        found = load(advised)
+    assert len(found.pool) + len(found.test) == 9
+
+
+def test_a_folder_by_its_name_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("my pictures", "photos", "digits"):
+        for kind in ("cat", "dog"):
+            for at in range(5):
+                save_image(tmp_path / name / kind / f"{at}.png")
+    assert load("my pictures(size=5)").pool.shape == (5, 5, 3)
+    assert load("my pictures").classes == ["cat", "dog"]
+    assert len(load("photos").pool) == 8
+    assert len(load("digits").pool) == 1297  # a name of ours comes first
+    assert len(load("./digits").pool) == 8
+    for name in ("no such", "no such(size=5)", "nowhere"):
+        with pytest.raises(UnknownName, match=r"no dataset '(no such|nowhere)'.* Nor is there such a folder here"):
+            load(name)
+    with pytest.raises(BadInput, match="never closed"):
+        load("digits(")
 
 
 def test_class_folders_alone_are_divided(tmp_path):

@@ -184,7 +184,7 @@ def _blocks(
 
         if sources or not network or rename or columns or ids:
             raise BadInput("--images needs --network, and no other sources, --ids, --rename or --columns")
-        pool = ImagePool(images, size=size, skip_broken=skip_broken)
+        pool = ImagePool(images, size=size, skip_broken=skip_broken, advice="--skip-broken")
         if pool.skipped:
             print(f"{len(pool.skipped)} files left out, the first is {pool.skipped[0]}", file=sys.stderr)
         return embed(pool, network, device=device), {}

@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.acquire.spec import parse
+from ncalr.acquire.spec import Spec, parse
 from ncalr.data.hub import chosen_split, columns_of, is_hub, read_split, splits_of
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
@@ -226,16 +226,15 @@ def download(
 
 def _read_name(text: str) -> tuple[str, Path | None, dict[str, Any]]:
     """Name, folder (for `folder:PATH`, or a path alone) and options."""
-    kind, colon, rest = text.strip().partition(":")
-    if not colon or kind != "folder":
-        if "/" not in text.partition("(")[0]:
-            spec = parse(text)
-            return spec.name, None, spec.options
-        kind, rest = "folder", text.strip()
+    said = text.strip().startswith("folder:")
+    rest = text.strip().removeprefix("folder:")
     path, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
-    return kind, Path(path).expanduser(), parse(f"options{bracket}{inside}").options
+    if not said and "/" not in path and (_is_known(path) or not Path(path).is_dir()):
+        spec = parse(text) if path.replace("-", "_").isidentifier() or "(" in path else Spec(path)
+        return spec.name, None, spec.options
+    return "folder", Path(path).expanduser(), parse(f"options{bracket}{inside}").options
 
 
 def _folder_kind(folder: Path) -> Entry:
@@ -246,7 +245,12 @@ def _entry(name: str) -> Entry:
     for entry in DATASETS.values():
         if name == entry.name or name in entry.aliases:
             return entry
-    raise unknown("dataset", name, DATASETS, "Any folder of class folders, or a dataset of the Hub: 'folder:PATH'.")
+    other = "Nor is there such a folder here; any folder of class folders, or a dataset of the Hub: 'folder:PATH'."
+    raise unknown("dataset", name, DATASETS, other)
+
+
+def _is_known(name: str) -> bool:
+    return any(name.replace("-", "_") in (entry.name, *entry.aliases) for entry in DATASETS.values())
 
 
 def _folder(entry: Entry, root: Path) -> Path:
@@ -365,20 +369,29 @@ def _class_folders(
     channels: int = 3,
     test_share: float = 0.2,
     seed: int = 0,
+    skip_broken: bool = False,
     tests: Sequence[str] = ("test", "val"),
 ) -> Parts | None:
     """Images below train/CLASS and test/CLASS, or below CLASS alone, of which a share is then kept for the test."""
     if not folder.is_dir() or not any(path.is_dir() for path in folder.iterdir()):
         return None
+
+    def images(place: Path) -> ImagePool:
+        advice = f"skip_broken=true, in brackets behind the dataset, as in 'folder:{folder}(skip_broken=true)'"
+        pool = ImagePool(place, size=size, channels=channels, skip_broken=skip_broken, advice=advice)
+        if pool.skipped:
+            left_out = f"{len(pool.skipped):,} files cannot be read as images and are left out"
+            warnings.warn(f"{place}: {left_out}, the first is {pool.skipped[0]}", Note, stacklevel=2)
+        return pool
+
     if not (folder / "train").is_dir():
-        alone = ImagePool(folder, size=size, channels=channels)
+        alone = images(folder)
         kinds, numbers = np.unique(_names_of(alone, folder), return_inverse=True)
         return _divided(alone, numbers.astype(np.int64), kinds.tolist(), folder, test_share, seed)
     split = next((folder / name for name in tests if (folder / name).is_dir()), None)
     if split is None:
         raise BadInput(f"{folder} has train/ but no {' or '.join(name + '/' for name in tests)}")
-    pool = ImagePool(folder / "train", size=size, channels=channels)
-    test = ImagePool(split, size=size, channels=channels)
+    pool, test = images(folder / "train"), images(split)
     names, test_names = _names_of(pool, folder / "train"), _names_of(test, split)
     classes = sorted(set(names))
     strange = sorted(set(test_names) - set(classes))
@@ -417,10 +430,17 @@ def _names_of(pool: ImagePool, folder: Path) -> list[str]:
 
 
 def _folder_set(
-    folder: Path, *, size: Any = 64, channels: int = 3, test_share: float = 0.2, seed: int = 0
+    folder: Path,
+    *,
+    size: Any = 64,
+    channels: int = 3,
+    test_share: float = 0.2,
+    seed: int = 0,
+    skip_broken: bool = False,
 ) -> Parts | None:
     """Any folder: plain arrays, or class folders of images."""
-    return _arrays(folder) or _class_folders(folder, size=size, channels=channels, test_share=test_share, seed=seed)
+    how = {"size": size, "channels": channels, "test_share": test_share, "seed": seed, "skip_broken": skip_broken}
+    return _arrays(folder) or _class_folders(folder, **how)
 
 
 def _hub_set(
@@ -654,8 +674,8 @@ _IMAGENET = {
     notes="100 classes of ImageNet, 500 images each and 100 for the test; not the class list of ImageNet-100",
     **_IMAGENET,
 )
-def _mini_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
-    return _arrays(folder) or _class_folders(folder, size=size)
+def _mini_imagenet(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
+    return _arrays(folder) or _class_folders(folder, size=size, skip_broken=skip_broken)
 
 
 @dataset(
@@ -667,8 +687,8 @@ def _mini_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
     notes="the paper's has 1,300 images in every class, which is another selection; class folders, sorted by name",
     **_IMAGENET,
 )
-def _imagenet100(folder: Path, *, size: Any = 64) -> Parts | None:
-    return _arrays(folder) or _class_folders(folder, size=size)
+def _imagenet100(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
+    return _arrays(folder) or _class_folders(folder, size=size, skip_broken=skip_broken)
 
 
 @dataset(
@@ -682,7 +702,7 @@ def _imagenet100(folder: Path, *, size: Any = 64) -> Parts | None:
     licence=_IMAGENET["licence"],
     files="tiny-imagenet-200/ unpacked from tiny-imagenet-200.zip",
 )
-def _tiny_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
+def _tiny_imagenet(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
     arrays = _arrays(folder)
     if arrays:
         return arrays
@@ -690,7 +710,7 @@ def _tiny_imagenet(folder: Path, *, size: Any = 64) -> Parts | None:
     if packed.exists() and not inside.is_dir():
         raise BadInput(f"{packed} is still packed; unpack it: python -m zipfile -e {packed} {folder}")
     base = inside if inside.is_dir() else folder
-    found = _class_folders(base, size=size, tests=("val",))
+    found = _class_folders(base, size=size, skip_broken=skip_broken, tests=("val",))
     return found and found._replace(classes=_words(base / "words.txt", found.classes))
 
 

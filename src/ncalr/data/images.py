@@ -38,10 +38,12 @@ class ImagePool:
         channels: int = 3,
         skip_broken: bool = False,
         workers: int = 4,
+        advice: str = "skip_broken=True",
     ) -> None:
+        """`advice` is how errors say that broken files can be left out: what can be written where the pool is made."""
         self.shape = image_shape(size, channels)
         self.dtype = np.dtype(np.uint8)
-        self.workers = workers
+        self.workers, self.advice = workers, advice
         names, self.paths = _files(source)
         self.skipped: list[str] = []
         if skip_broken:
@@ -74,7 +76,7 @@ class ImagePool:
         except UNREADABLE as error:
             raise BadInput(
                 f"{path} cannot be read as an image ({why(error, path)}); mend or remove it, or leave out such files: "
-                "skip_broken=True, on the command line --skip-broken"
+                f"{self.advice}"
             ) from None
 
     def _is_whole(self, path: Path) -> bool:
