@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ncalr.cli.app import app
 from ncalr.data import hub, load
 from ncalr.data.encoded import EncodedPool
-from ncalr.errors import BadInput, MissingExtra, UnknownName
+from ncalr.errors import BadInput, MissingExtra, Note, UnknownName
 
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import ipc, parquet  # noqa: E402
@@ -305,6 +305,37 @@ def test_columns_that_are_not_there_or_not_clear(tmp_path, name):
     with pytest.raises(BadInput, match=words) as caught:
         load(f"{folder}({options})" if options else str(folder))
     assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, None, 1, 0, None, 1], ["a", None, "b", "a", None, "b"], [0.0, np.nan, 1, 0, None, 1]]
+)
+def test_rows_without_a_label_are_left_out_only_if_asked(tmp_path, labels):
+    columns = {"text": list("uvwxyz"), "key": list("UVWXYZ"), "label": labels}
+    for split in ("train", "test"):
+        write_parquet(tmp_path / f"{split}.parquet", columns)
+    asked = f"{tmp_path}(ids=key, items=text)"
+    words = r"row 2: no label in 'label' \(2 of 6 rows have none\); .*'folder:.*\(skip_unlabelled=true\)'"
+    with pytest.raises(BadInput, match=words):
+        load(asked)
+    with pytest.warns(Note, match="2 of 6 rows have no label and are left out"):
+        found = load(asked, skip_unlabelled=True)
+    assert (found.pool.ids.tolist(), found.labels.tolist()) == (list("UWXZ"), [0, 1, 0, 1])
+    assert found.test.read(slice(None)).tolist() == list("uwxz")
+    assert len(found.classes) == 2
+
+
+def test_a_column_of_ids_is_not_taken_for_the_items(tmp_path):
+    write_parquet(
+        tmp_path / "v" / "train.parquet", {"id": list("abcde"), "v": [[1.0, 2.0]] * 5, "label": [0, 1, 0, 1, 0]}
+    )
+    assert load(str(tmp_path / "v")).pool.shape == (2,)
+    write_parquet(tmp_path / "t" / "train.parquet", {"ID": list("abcde"), "label": [0, 1, 0, 1, 0]})
+    assert len(load(str(tmp_path / "t")).pool) == 4  # where there is nothing else, it is
+    both = {"id": list("abcde"), "v": [[1.0]] * 5, "text": list("abcde"), "label": [0, 1, 0, 1, 0]}
+    write_parquet(tmp_path / "b" / "train.parquet", both)
+    with pytest.raises(BadInput, match="several columns can be meant, v and text; say items=v"):
+        load(str(tmp_path / "b"))
 
 
 def test_two_class_labels(tmp_path):

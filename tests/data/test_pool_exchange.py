@@ -101,6 +101,7 @@ def test_what_cannot_be_read(tmp_path, table):
     odd = pa.table({"x": pa.array([[1.0], [1.0, 2.0, 3.0]], pa.list_(pa.float64()))})
     pq.write_table(odd, tmp_path / "odd.parquet")
     pq.write_table(pa.table({"x": pa.array([[1.0], None])}), tmp_path / "empty.parquet")
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": [1, None], "z": [1, 2]}), tmp_path / "half.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"nothing")
     (tmp_path / "bad.npy").write_bytes(b"nothing")
     (tmp_path / "bad.safetensors").write_bytes(b"nothing to see here")
@@ -108,7 +109,8 @@ def test_what_cannot_be_read(tmp_path, table):
         "a.csv": "read from .parquet",
         "none.npy": "there is no file",
         "odd.parquet": "different lengths",
-        "empty.parquet": "1 empty cells",
+        "empty.parquet": "1 empty cells; fill them, or leave those rows out$",
+        "half.parquet": r"column y has 1 empty cells; .*columns=\['x', 'z'\], on the command line --columns x,z",
         "bad.parquet": "cannot be read as parquet",
         "bad.npy": "cannot be read as npy",
         "bad.safetensors": "not a .safetensors file",

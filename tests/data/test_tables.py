@@ -213,7 +213,9 @@ def test_numbers_in_a_csv(tmp_path, written, ids):
 def test_numbered_labels(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("i,l\n0,2\n1,\n\n2,0\n")
-    with pytest.raises(BadInput, match="line 3: no label in 'l'; pass missing=-1"):
+    with pytest.raises(
+        BadInput, match=r"line 3: no label in 'l' \(1 of \d rows have none\); fill them, or pass missing=-1"
+    ):
         read_labels(path, "l")
     labels, classes = read_labels(path, "l", missing=-1)
     assert (labels.tolist(), classes) == ([2, -1, 0], ["0", "1", "2"])

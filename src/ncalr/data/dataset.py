@@ -455,6 +455,7 @@ def _hub_set(
     channels: int = 3,
     test_share: float = 0.2,
     seed: int = 0,
+    skip_unlabelled: bool = False,
 ) -> Parts:
     """A dataset of the Hub; without a test or a validation split, a share is kept for the test."""
     splits = splits_of(folder)
@@ -464,10 +465,11 @@ def _hub_set(
     usual = [name for name in ("test", "validation") if name != pool_split.name]
     test_split = chosen_split(folder, splits, test, usual)
     columns = columns_of(pool_split, items, label, ids)
-    pool, labels, classes = read_split(pool_split, columns, size=size, channels=channels)
+    how = {"size": size, "channels": channels, "skip_unlabelled": skip_unlabelled}
+    pool, labels, classes = read_split(pool_split, columns, **how)
     if test_split is None:
         return _divided(pool, labels, classes, folder, test_share, seed)
-    held = read_split(test_split, columns, size=size, channels=channels, classes=classes)
+    held = read_split(test_split, columns, classes=classes, **how)
     return Parts(pool, labels, held[0], held[1], classes)
 
 

@@ -165,15 +165,25 @@ def _table(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterat
             batches = (file.get_batch(at) for at in range(file.num_record_batches))
         for batch in batches:
             names = batch.schema.names if wanted is None else wanted
+            _check_full(path, batch, names)
             yield {name: _matrix(name, batch.column(name)) for name in names}
     except (OSError, arrow.ArrowException) as error:
         raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
 
 
+def _check_full(path: Path, batch: Any, names: Sequence[str]) -> None:
+    """A pool has no empty cells: the first column that has some is named, and how to do without it."""
+    empty = {name: batch.column(name).null_count for name in names}
+    for name in (name for name in names if empty[name]):
+        full = [other for other in names if not empty[other]]
+        ways = ["fill them", "leave those rows out"]
+        if full:
+            ways.append(f"read others alone: columns={full!r}, on the command line --columns {','.join(full)}")
+        raise BadInput(f"{path}: column {name} has {empty[name]} empty cells; {', or '.join(ways)}")
+
+
 def _matrix(name: str, column: Any) -> Array:
     """A column of numbers or texts as it is; one of lists of equal lengths as a matrix."""
-    if column.null_count:
-        raise BadInput(f"column {name} has {column.null_count} empty cells; fill them or leave those rows out")
     shape, values = [len(column)], column
     while str(values.type).startswith(("list", "large_list", "fixed_size_list")):
         rows, values = len(values), values.flatten()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,8 +27,9 @@ import numpy.typing as npt
 
 from ncalr.data.encoded import EncodedPool
 from ncalr.data.pool import Pool
+from ncalr.data.splits import Subset
 from ncalr.data.tables import BLOCK, Block, Format, Source, cells, ids_from, labels_from, pool_from
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput, MissingExtra, Note
 
 _SUFFIXES = (".parquet", ".arrow")
 _DEPTH = 3  # config/split/file
@@ -37,6 +39,7 @@ _WORDS = {
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
     **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
 }
+_NAMES_OF_ROWS = ("id", "ids", "idx", "index", "key", "uuid", "guid")  # columns that are not meant as items
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -107,6 +110,7 @@ def columns_of(split: Split, items: Any = "", label: str = "", ids: str = "") ->
     if several:
         return Columns(list(items), "vectors", label, ids or None, names)
     images, others = sheet.of("image", but=(label, ids)), sheet.of("text", "vectors", but=(label, ids))
+    others = [name for name in others if name.lower() not in _NAMES_OF_ROWS] or others
     items = items or sheet.one("items", images or others)
     if sheet.kinds.get(items) not in ("image", "text", "vectors"):
         raise BadInput(f"{sheet.where}: no images, texts or vectors in {items or 'any column'}. It has: {sheet}")
@@ -114,18 +118,38 @@ def columns_of(split: Split, items: Any = "", label: str = "", ids: str = "") ->
 
 
 def read_split(
-    split: Split, columns: Columns, *, size: Any = None, channels: int = 3, classes: list[str] | None = None
+    split: Split,
+    columns: Columns,
+    *,
+    size: Any = None,
+    channels: int = 3,
+    classes: list[str] | None = None,
+    skip_unlabelled: bool = False,
 ) -> tuple[Pool, npt.NDArray[np.int64], list[str]]:
-    """The pool of a split, its labels and the names of the classes, which may be those of another split."""
+    """The pool of a split, its labels and the names of the classes, which may be those of another split.
+
+    With `skip_unlabelled` rows without a label are left out: whoever knows the truth is asked about every item.
+    """
     source = split.source
     _check_labelled(source, columns.label)
-    labels, names = labels_from(source, columns.label, classes or columns.classes)
+    missing = -1 if skip_unlabelled else None
+    advice = f"leave those rows out: 'folder:{split.folder}(skip_unlabelled=true)'"
+    labels, names = labels_from(source, columns.label, classes or columns.classes, missing, advice)
+    pool = _pool(split, columns, size, channels)
+    labelled = np.flatnonzero(labels >= 0)
+    if len(labelled) == len(labels):
+        return pool, labels, names
+    left_out = f"{len(labels) - len(labelled):,} of {len(labels):,} rows have no label and are left out"
+    warnings.warn(f"{source.path}: {left_out}", Note, stacklevel=2)
+    return Subset(pool, labelled), labels[labelled], names
+
+
+def _pool(split: Split, columns: Columns, size: Any, channels: int) -> Pool:
     if columns.kind != "image":
         text, vectors = (columns.items, None) if columns.kind == "text" else (None, columns.items)
-        return pool_from(source, text, vectors, columns.ids), labels, names
-    ids = None if columns.ids is None else ids_from(source, columns.ids)
-    images = _Images(split, columns.items)
-    return EncodedPool(images, ids, size=size, channels=channels, name=split.called), labels, names
+        return pool_from(split.source, text, vectors, columns.ids)
+    ids = None if columns.ids is None else ids_from(split.source, columns.ids)
+    return EncodedPool(_Images(split, columns.items), ids, size=size, channels=channels, name=split.called)
 
 
 # Files

@@ -167,10 +167,14 @@ def pool_from(
 
 
 def labels_from(
-    source: Source, column: str, classes: Sequence[str] | None = None, missing: int | None = None
+    source: Source,
+    column: str,
+    classes: Sequence[str] | None = None,
+    missing: int | None = None,
+    advice: str = "pass missing=-1",
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The labels in a column, as in `read_labels`."""
-    return _labels(source, _column(source, column), classes, missing)
+    """The labels in a column, as in `read_labels`; `advice` is how the caller can be told that some have none."""
+    return _labels(source, _column(source, column), classes, missing, advice)
 
 
 def ids_from(source: Source, column: str) -> npt.NDArray[Any]:
@@ -314,13 +318,16 @@ def _is_whole(value: str) -> bool:
 
 
 def _labels(
-    source: Source, column: _Column, classes: Sequence[str] | None, missing: int | None
+    source: Source, column: _Column, classes: Sequence[str] | None, missing: int | None, advice: str
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
-    there = [value not in (None, "") for value in column.values]
+    there = [value not in (None, "") and value == value for value in column.values]  # NaN, as pandas has it
     if missing is None and not all(there):
         row = column.rows[there.index(False)]
-        raise BadInput(f"{source.at(row)}: no label in {column.name!r}; pass missing=-1 if some have none")
-    found = [value for value, full in zip(column.values, there, strict=True) if full]
+        raise BadInput(
+            f"{source.at(row)}: no label in {column.name!r} ({there.count(False):,} of {len(there):,} rows have none); "
+            f"fill them, or {advice}"
+        )
+    found = [_whole(value) for value, full in zip(column.values, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
     values = found if source.format.typed or classes is not None else _untyped(found)
     names = list(classes) if classes is not None else _class_names(values)
@@ -341,6 +348,11 @@ def _labels(
         for note in counted_from_one(labels[there], mend=mend, name="name the classes"):
             warnings.warn(f"{source.path}, column {column.name!r}: {note}", Note, stacklevel=2)
     return labels, names
+
+
+def _whole(value: Any) -> Any:
+    """A whole number written as a float: pandas does so where a column has empty cells."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _class_names(values: list[Any]) -> list[str]:
