@@ -76,6 +76,24 @@ def test_labels(table):
         read_labels(table, "label", id_column="key")
 
 
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_a_csv_as_excel_writes_it(tmp_path, sign):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "\ufeff" + "\r\n".join(["id;text;label", 'a;"one; two, three";x', "b;four;y", ""]).replace(";", sign)
+    )
+    pool = read_table(path, text="text", id_column="id")
+    assert (pool.texts, pool.ids.tolist()) == ([f"one{sign} two, three", "four"], ["a", "b"])
+    assert read_labels(path, "label") == (pytest.approx([0, 1]), ["x", "y"])
+    with pytest.raises(BadInput, match=r"no column 'txt'\. Did you mean 'text'"):
+        read_table(path, text="txt")
+    path.write_text("a;b\nx;y\n")
+    assert read_table(path, text="a;b").texts == ["x;y"]  # one column, of this name
+    path.write_text('id;"text, long"\n1;x\n')
+    with pytest.raises(BadInput, match="If ; or tabs stand between the cells, save the file with commas"):
+        read_table(path, text="text, long")
+
+
 def test_more_rows_than_a_block(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "BLOCK", 4)
     rows = [{"n": at, "v": [at, at + 1], "label": at % 3} for at in range(11)]

@@ -158,6 +158,72 @@ def test_a_plain_table_of_names_and_labels(small, tmp_path):
     assert said == [("cat", "import"), ("dog", "import"), ("bird", "zoe")]
 
 
+def test_tables_of_excel_are_taken_in(small, tmp_path):
+    small.project(items=4)
+    (tmp_path / "plain.csv").write_text("\ufeffname;label\r\nitem0000000;cat\r\nitem0000001;dog\r\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "plain.csv")) == 2
+    assert [record.label for record in all_records(small)] == ["cat", "dog"]
+    (tmp_path / "odd.csv").write_text('name;"label, mine"\r\nitem0000000;cat\r\n')
+    with pytest.raises(BadInput, match=r"line 2 has not as many cells .*If ; or tabs stand between the cells"):
+        exchange.read(tmp_path / "odd.csv")
+    (tmp_path / "odd.csv").write_text('name;"label,\tmine"\r\nitem0000000;c,at\r\n')
+    with pytest.raises(BadInput, match=r"name and label.*If ; or tabs stand between the cells"):
+        exchange.read(tmp_path / "odd.csv")
+
+
+@pytest.fixture
+def texts(small):
+    items = [projects.NewItem(name, text) for name, text in (("0", "good"), ("1", "bad"), ("2", "same"), ("3", "same"))]
+    projects.create(small.store, "p", "text", ["a", "b"], items)
+    return small
+
+
+def labels_there(desk):
+    return {record.name: record.label for record in all_records(desk)}
+
+
+def write_lines(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_what_doccano_exports_is_taken_in(texts, tmp_path):
+    """Its ids are its own: where one of them is the name of another text, the text decides."""
+    rows = [{"id": 1, "text": "good", "label": ["b"]}, {"id": 7, "text": "bad", "label": ["a"]}]
+    nothing = {"id": 2, "text": "same", "label": []}
+    path = write_lines(tmp_path / "d.jsonl", *rows, nothing)
+    assert exchange.take_in(texts.store, exchange.read(path)) == 2
+    assert labels_there(texts) == {"0": "b", "1": "a"}
+    with pytest.raises(BadInput, match="'2' has 2 labels, a, b; an item has one"):
+        exchange.read(write_lines(tmp_path / "two.jsonl", {"id": 2, "text": "same", "label": ["a", "b"]}))
+    for row, words in (
+        ({"id": 9, "text": "same", "label": "a"}, "no item '9', and 2 items have its text"),
+        ({"id": 1, "text": "other", "label": "a"}, "'1' has another text here: 'bad', and in the file 'other'"),
+        ({"id": 9, "text": "other", "label": "a"}, "there is no item '9'"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            exchange.take_in(texts.store, exchange.read(write_lines(tmp_path / "x.jsonl", row)))
+    path = write_lines(
+        tmp_path / "named.jsonl", {"id": 3, "text": "same", "label": "b"}, {"review": "good", "label": "b"}
+    )
+    assert exchange.take_in(texts.store, exchange.read(path)) == 1  # by its id, and by its text once more
+    assert labels_there(texts) == {"0": "b", "1": "a", "3": "b"}
+
+
+def test_texts_of_label_studio_go_by_their_id_or_their_text(texts, tmp_path):
+    def task(label, **data):
+        choice = {"from_name": "x", "to_name": "y", "type": "choices", "value": {"choices": [label]}}
+        return {"id": 55, "data": data, "annotations": [{"completed_by": 7, "result": [choice]}]}
+
+    tasks = [task("b", id=0, text="good"), task("a", text="bad"), task("b", id="3", text="same")]
+    (tmp_path / "ls.json").write_text(json.dumps(tasks))
+    assert exchange.take_in(texts.store, exchange.read(tmp_path / "ls.json")) == 3
+    assert labels_there(texts) == {"0": "b", "1": "a", "3": "b"}
+    (tmp_path / "no.json").write_text(json.dumps([task("b", audio="x")]))
+    with pytest.raises(BadInput, match="ncalr, image, id or text; there are audio"):
+        exchange.read(tmp_path / "no.json")
+
+
 def test_files_that_are_torn_or_written_in_another_alphabet(small, tmp_path):
     small.project(items=3)
     small.label("ann")
@@ -466,6 +532,30 @@ def test_label_makes_a_project_and_opens_the_browser(notes, monkeypatch):
     again, _ = started(monkeypatch, notes, "--classes", "a,b")
     assert isinstance(again.exception, BadInput)
     assert "--resume" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("t.csv", "id,text,label\n7,x,a\n8,y,b\n9,z,\n", []),
+        ("t.csv", "review;label\nx;a\ny;b\nz;\n", []),
+        ("t.jsonl", '{"text": "x", "label": "a"}\n{"text": "y", "label": "b"}\n{"text": "z", "label": ""}\n', []),
+    ],
+)
+def test_labels_that_a_table_has_already_are_named_and_can_be_taken_in(tmp_path, monkeypatch, name, content, options):
+    (tmp_path / name).write_text(content)
+    result, _ = started(monkeypatch, tmp_path / name, "--classes", "a,b", *options)
+    assert f"the column 'label' of {name} is not read. To take its labels in: ncalr labels import" in result.output
+    line = result.output.partition("take its labels in: ncalr ")[2].splitlines()[0]
+    assert "2 votes taken in" in run(*line.split()).output
+
+
+def test_labels_that_cannot_be_taken_in_as_they_are(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("words,label\nx,a\n")
+    result, _ = started(monkeypatch, tmp_path / "t.csv", "--classes", "a,b", "--text-column", "words")
+    assert "bring them into a table with the columns id and label, and ncalr labels import" in result.output
+    (tmp_path / "u.csv").write_text("text,id\nx,a\n")
+    assert "labels import" not in started(monkeypatch, tmp_path / "u.csv", "--classes", "a,b")[0].output
 
 
 def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):

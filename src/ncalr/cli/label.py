@@ -99,8 +99,8 @@ def run(
         )
         kind = "images" if found.kind == "image" else "texts"
         print(f"{len(stock.items):,} {kind}, {len(given['classes'])} classes; project {folder.path}")
-        if stock.left_out:
-            print(stock.about_left_out())
+        for note in filter(None, [stock.about_left_out(), start.about_labels(found, folder.path)]):
+            print(note)
     link = f"{address.url}/#enter={entrance(store, getpass.getuser())}"
 
     def ready() -> None:

@@ -5,9 +5,10 @@
     pool = read_table("embeddings.parquet", vectors="embedding", id_column="name")      # one column of lists
     labels, classes = read_labels("reviews.csv", "stars")                        # apart: a pool never holds labels
 
-A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). TSV files have no quotes. In a CSV, where nothing has a
-type, ids and labels are whole numbers if all of them are written as such, and texts otherwise. Parquet needs pyarrow
-(the extra `parquet`).
+A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). Between the cells of a CSV are commas, or ; or tabs
+where the first line has no comma (as Excel writes it in many countries). TSV files have no quotes. In a CSV, where
+nothing has a type, ids and labels are whole numbers if all of them are written as such, and texts otherwise. Parquet
+needs pyarrow (the extra `parquet`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ncalr.data.pool import ArrayPool
 from ncalr.data.shards import checked_ids
 from ncalr.errors import BadInput, MissingExtra, Note, NotFinite, unknown
 
+_OTHER_SIGNS = ";\t"
 BLOCK = 4096  # rows that are turned into numbers at a time
 
 
@@ -380,8 +382,28 @@ def _aligned(
 # Files
 
 
+def separator(path: Path, wanted: Sequence[str] = ()) -> str:
+    """What stands between the cells of a CSV or TSV file, by its first line.
+
+    Excel writes ; where numbers have a comma: a line with ; or tabs and no comma is split by them, unless it is the
+    name of a column that is `wanted`.
+    """
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = file.readline(2**20).strip("\r\n")
+    found = next((sign for sign in _OTHER_SIGNS if sign in header), ",")
+    return "," if "," in header or header in wanted else found
+
+
+def about_separator(columns: Iterable[str]) -> str:
+    """A hint where columns look as if other signs than commas stood between them; nothing where they do not."""
+    odd = any(sign in str(name) for name in columns for sign in _OTHER_SIGNS)
+    return " If ; or tabs stand between the cells, save the file with commas alone." if odd else ""
+
+
 def _csv(path: Path, columns: list[str]) -> Iterator[Block]:
-    return _separated(path, columns, delimiter=",", strict=True)
+    return _separated(path, columns, delimiter=separator(path, columns), strict=True)
 
 
 def _tsv(path: Path, columns: list[str]) -> Iterator[Block]:
@@ -482,7 +504,7 @@ def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> Bl
 def _check_columns(where: Path | str, columns: list[str], there: Sequence[str]) -> None:
     for name in columns:
         if name not in there:
-            raise BadInput(f"{where}: {unknown('column', name, there)}")
+            raise BadInput(f"{where}: {unknown('column', name, there)}{about_separator(there)}")
         if list(there).count(name) > 1:
             raise BadInput(f"{where}: the column {name!r} is there more than once")
 

@@ -20,13 +20,15 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from ncalr.data.tables import about_separator, separator
 from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.web.sources import TEXT_COLUMNS
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 
@@ -191,13 +193,39 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
 
 
 def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool) -> int:
-    return sum(_take(conn, now, record, replace) for record in batch)
+    by_text = cache(partial(_by_text, conn))
+    return sum(_take(conn, now, record, _found(conn, record, by_text), replace) for record in batch)
 
 
-def _take(conn: Connection, now: float, record: Record, replace: bool) -> int:
+def _found(conn: Connection, record: Record, by_text: Callable[[], dict[str, list[Any]]]) -> Any:
+    """The item that a record is about: by its name; by its text where others gave it a name of their own."""
     row = conn.execute(select(schema.item).where(schema.item.c.name == record.name)).first()
-    if row is None:
-        raise BadInput(f"there is no item {record.name!r} in this project; its labels cannot be taken in")
+    if row is not None and (record.text is None or row.text in (None, record.text)):
+        return row
+    same = by_text().get(record.text or "", []) if record.text is not None else []
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise BadInput(
+            f"there is no item {record.name!r}, and {len(same)} items have its text ({record.text!r:.60}); name the "
+            "item in a column id"
+        )
+    if row is not None:
+        raise BadInput(
+            f"the item {record.name!r} has another text here: {row.text!r:.60}, and in the file {record.text!r:.60}; "
+            "are its ids those of this project? If so, take the texts out of the file"
+        )
+    raise BadInput(f"there is no item {record.name!r} in this project; its labels cannot be taken in")
+
+
+def _by_text(conn: Connection) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in conn.execute(select(schema.item).where(schema.item.c.text.is_not(None))):
+        found.setdefault(row.text, []).append(row)
+    return found
+
+
+def _take(conn: Connection, now: float, record: Record, row: Any, replace: bool) -> int:
     numbers = {name: at for at, name in enumerate(projects.classes(conn))}
     taken = 0
     for vote in record.votes:
@@ -284,14 +312,15 @@ def _write_csv(given: Iterable[Record], target: Any, between: str = ",") -> None
     text.detach()
 
 
-def _read_csv(source: Path, between: str = ",") -> Iterator[Record]:
+def _read_csv(source: Path) -> Iterator[Record]:
     csv.field_size_limit(2**24)
     with source.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, delimiter=between, strict=True)
+        rows = csv.DictReader(file, delimiter=separator(source), strict=True)
         ours = "votes" in (rows.fieldnames or [])
         for row in rows:
             if None in row or None in row.values():
-                raise ValueError(f"line {rows.line_num} has not as many cells as the first line")
+                hint = about_separator(rows.fieldnames or [])
+                raise ValueError(f"line {rows.line_num} has not as many cells as the first line.{hint}")
             yield _from_plain(_typed(row) if ours else row)
 
 
@@ -416,7 +445,9 @@ def _read_labelstudio(source: Path) -> Iterator[Record]:
 def _from_task(task: dict[str, Any]) -> Record:
     """A task that was not exported by us: its annotations are votes."""
     data, votes = task["data"], []
-    name = data.get("ncalr") or data.get("image") or data.get("id") or data["text"]
+    name = _name_in(data, ("ncalr", "image", "id", "text"))
+    if name is None:
+        raise BadInput(f"a task must have its item in data: ncalr, image, id or text; there are {', '.join(data)}")
     for annotation in task.get("annotations", []):
         who = annotation.get("completed_by")
         by = who.get("email") if isinstance(who, dict) else f"label studio user {who}"
@@ -441,13 +472,23 @@ def _from_plain(plain: dict[str, Any]) -> Record:
 
 def _from_pair(plain: dict[str, Any]) -> Record:
     """A row of somebody else's table: a name and a label, and who said so where there is a column `by`."""
-    name = next((plain[column] for column in NAMES if column in plain), None)
+    text = next((plain[column] for column in TEXT_COLUMNS if isinstance(plain.get(column), str)), None)
+    name = _name_in(plain, NAMES) or text
     if name is None or "label" not in plain:
-        there = ", ".join(map(str, plain))
+        there = f"{', '.join(map(str, plain))}.{about_separator(plain)}"
         raise BadInput(f"expected the columns name and label, or those of an export of ncalr; there are {there}")
     label, by = plain["label"], plain.get("by")
+    if isinstance(label, list):  # doccano's
+        if len(label) > 1:
+            raise BadInput(f"{name!r} has {len(label)} labels, {', '.join(map(str, label))}; an item has one")
+        label = label[0] if label else None
     said = Opinion(str(by or UNNAMED), "label", str(label)) if label not in (None, "") else None
-    return Record(str(name), "open", votes=(said,) if said else ())
+    return Record(name, "open", votes=(said,) if said else (), text=text)
+
+
+def _name_in(plain: dict[str, Any], columns: Iterable[str]) -> str | None:
+    """How a row of somebody else's calls its item: what stands in the first of the columns that is there and full."""
+    return next((str(plain[column]) for column in columns if plain.get(column) not in (None, "")), None)
 
 
 def _copy(source: Path, place: Path) -> None:
@@ -504,7 +545,7 @@ WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {
 }
 READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
     "csv": _read_csv,
-    "tsv": partial(_read_csv, between="\t"),
+    "tsv": _read_csv,
     "jsonl": _read_jsonl,
     "parquet": _read_parquet,
     "labelstudio": _read_labelstudio,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TextPool, read_table
+from ncalr.data.tables import TextPool, about_separator, read_table, separator
 from ncalr.data.words import Words
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.pixels import ENDINGS, about_heic
@@ -124,14 +124,15 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
     """A column by the name given, or by the usual ones; an error where one is wanted and cannot be guessed."""
     if given:
         return given
-    there = _columns(path)
+    there = columns(path)
     found = next((name for name in usual if name in there), "")
     if not found and wanted:
-        raise BadInput(f"which column of {path.name} holds the texts? Say {wanted} NAME; there are {', '.join(there)}")
+        listed = f"{', '.join(there)}.{about_separator(there)}"
+        raise BadInput(f"which column of {path.name} holds the texts? Say {wanted} NAME; there are {listed}")
     return found
 
 
-def _columns(path: Path) -> list[str]:
+def columns(path: Path) -> list[str]:
     """The names of a table's columns, from its first line."""
     try:
         return _first_line(path)
@@ -155,7 +156,7 @@ def _first_line(path: Path) -> list[str]:
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         first = json.loads(line or "{}")
         return list(first) if isinstance(first, dict) else []
-    return next(csv.reader([line], delimiter="\t" if path.suffix.lower() == ".tsv" else ","), [])
+    return next(csv.reader([line], delimiter=separator(path)), [])
 
 
 def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, select
 from ncalr.acquire.registry import resolve
 from ncalr.data.words import WIDTH
 from ncalr.errors import BadInput, MissingExtra
-from ncalr.web import sources
+from ncalr.web import exchange, sources
 from ncalr.web.folder import Folder, Source
 from ncalr.web.sources import Stock
 from ncalr.web.store import Store, answers, projects, schema
@@ -101,6 +102,21 @@ def go_on(folder: Folder, store: Store, path: Path | None, given: Mapping[str, A
     if add and stock is not None:
         told.append(f"{_many(fresh)} added")
     return told
+
+
+def about_labels(source: Source, project: Path) -> str:
+    """A sentence about labels that a table of texts has already, and that are not read; nothing where it has none."""
+    path = Path(source.path)
+    columns = [] if source.kind == "image" else sources.columns(path)
+    found = next((name for name in ("label", "labels") if name in columns and name != source.text_column), "")
+    if not found:
+        return ""
+    named = source.id_column in exchange.NAMES or source.text_column in sources.TEXT_COLUMNS
+    ready = found == "label" and named and exchange.form_of(path) is not None
+    file = str(path) if ready else "FILE"
+    before = "" if ready else "bring them into a table with the columns id and label, and "
+    line = shlex.join(["ncalr", "labels", "import", str(project), file])
+    return f"the column {found!r} of {path.name} is not read. To take its labels in: {before}{line}"
 
 
 def check_rules(rules: Settings, source: Source, items: int, classes: int) -> None:
