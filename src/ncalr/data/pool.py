@@ -59,8 +59,10 @@ class ArrayPool:
             raise BadInput(
                 f"ids must be {len(array)} whole numbers or texts, got {self.ids.dtype} of shape {self.ids.shape}"
             )
-        if len(np.unique(self.ids)) < len(array):
-            raise BadInput("ids must not repeat")
+        values, counts = np.unique(self.ids, return_counts=True)
+        if len(values) < len(array):
+            twice = values[counts > 1]
+            raise BadInput(f"ids must not repeat; {len(twice):,} do, the first is {twice[0].item()!r}; name each once")
         if self.items.dtype.kind == "f":
             for start in range(0, len(array), 65536):
                 fine = np.isfinite(self.items[start : start + 65536])
