@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ncalr.errors import Note
 from ncalr.lab import plots
 from ncalr.lab.statistics import Curves, summary
 
@@ -33,3 +34,31 @@ def test_few_strategies_share_one():
     picture = plots.learning_curves(summary_of(7, 3))
     assert picture.count('id="axes_') == 1
     assert ">random</text>" in picture
+
+
+COUNTS = {"random": [3, 4, 5], "ncal": [1, 2, 3]}
+
+
+@pytest.fixture
+def fresh_note():
+    plots._note_missing.cache_clear()
+    yield
+    plots._note_missing.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_note")
+def test_signs_that_the_usual_font_lacks_are_taken_from_another(recwarn):
+    """Circled letters: matplotlib brings a font that has them."""
+    picture = plots.class_histogram(COUNTS, ["Ⓐ", "Ⓑ", "cat"])
+    assert not recwarn.list
+    assert ">Ⓐ</text>" in picture
+    assert plots._fonts_with(frozenset({ord("Ⓐ"), ord("Ⓑ")}))[0] in picture
+    assert "STIX" not in plots.class_histogram(COUNTS, ["ant", "bee", "cat"])
+
+
+@pytest.mark.usefixtures("fresh_note")
+def test_signs_that_no_font_has_are_one_note(monkeypatch, recwarn):
+    monkeypatch.setattr(plots, "_fonts_with", lambda signs: ())
+    for _ in range(2):
+        assert ">猫</text>" in plots.class_histogram(COUNTS, ["猫", "犬", "鳥"])
+    assert [(each.category, "Noto Sans CJK" in str(each.message)) for each in recwarn.list] == [(Note, True)]

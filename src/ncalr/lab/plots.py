@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
+import warnings
 from collections.abc import Mapping
+from functools import cache
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from ncalr.errors import MissingExtra
+from ncalr.errors import MissingExtra, Note
 
 COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3aa0b5", "#a33a5c", "#5a6b2a", "#444444")
 
@@ -286,7 +289,60 @@ def _figure(width: float, height: float, shape: tuple[int, int] = (1, 1)) -> tup
 
 
 def _svg(figure: Any) -> str:
+    """The picture as text; names in signs that the usual font lacks get an installed font that has them."""
+    from matplotlib.text import Text
+
+    picture, missing = _drawn(figure)
+    fonts = _fonts_with(missing) if missing else ()
+    if fonts:
+        for label in figure.findobj(Text):
+            label.set_fontfamily([*label.get_fontfamily(), *fonts])
+        picture, missing = _drawn(figure)
+    if missing:
+        _note_missing()
+    return picture
+
+
+def _drawn(figure: Any) -> tuple[str, frozenset[int]]:
+    """The picture, and the signs that no font in use has."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    missing = set()
+    for each in said:
+        sign = re.match(r"Glyph (\d+) .*missing from", str(each.message))
+        if sign is None:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        else:
+            missing.add(int(sign[1]))
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    return text[text.index("<svg") :], frozenset(missing)
+
+
+@cache
+def _fonts_with(signs: frozenset[int]) -> tuple[str, ...]:
+    """Installed fonts that have these signs between them, the one with most of them first."""
+    from matplotlib.font_manager import fontManager, get_font
+
+    files = {font.name: font.fname for font in fontManager.ttflist if not font.name.startswith("Last Resort")}
+    has = {name: signs & get_font(file).get_charmap().keys() for name, file in sorted(files.items())}
+    chosen: list[str] = []
+    left = set(signs)
+    while best := max(has, key=lambda name: len(has[name] & left), default=""):
+        if not has[best] & left:
+            break
+        chosen.append(best)
+        left -= has[best]
+    return tuple(chosen)
+
+
+@cache
+def _note_missing() -> None:
+    """Once a process: whoever opens the report has fonts of his own."""
+    warnings.warn(
+        "no font of this machine has all signs of the names in the report's pictures; a browser draws them with its "
+        "own, perhaps a little wide. For Chinese and Japanese: install Noto Sans CJK (fonts-noto-cjk)",
+        Note,
+        stacklevel=2,
+    )
