@@ -46,10 +46,10 @@ def test_ids_that_look_like_numbers_and_are_texts(folder):
     assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
 
 
-@pytest.mark.parametrize("by", [",", "\t"])
+@pytest.mark.parametrize("by", [",", "\t", ";"])
 def test_a_table_with_a_column_a_dimension(folder, by):
     rows = [(f"i{at}", "some text", *row, "cat" if at == 2 else "") for at, row in enumerate(VECTORS)]
-    path = folder / ("t.csv" if by == "," else "t.tsv")
+    path = folder / ("t.tsv" if by == "\t" else "t.csv")
     found = read_embeddings(table(path, ["id", "text", "f0", "f1", "f2", "label"], rows, by))
     assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
     assert found.pool.ids.tolist() == ["i0", "i1", "i2", "i3", "i4"]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import some
 from ncalr.data.pool import ArrayPool, positions_of
-from ncalr.data.tables import Source, ids_from, labels_from, open_table, pool_from
+from ncalr.data.tables import Source, ids_from, labels_from, open_table, pool_from, separator
 from ncalr.errors import BadInput
 
 ID, LABEL = "id", "label"
@@ -124,7 +124,7 @@ def _heads(source: Source) -> list[str]:
         try:
             if kind == ".jsonl":
                 return list(json.loads(next((line for line in file if line.strip()), "{}")))
-            return next(csv.reader(file, delimiter="\t" if kind == ".tsv" else ","), [])
+            return next(csv.reader(file, delimiter=separator(path)), [])
         except (ValueError, csv.Error) as error:
             raise BadInput(f"{path}, the first line: cannot be read ({error})") from None
 
