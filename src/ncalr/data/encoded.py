@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +58,11 @@ class EncodedPool:
             for place, image in enumerate(threads.map(self._decode, wanted.tolist())):
                 out[place] = image
         return out
+
+    def encoded(self, at: int) -> bytes:
+        """The image at a position as it lies there, not decoded; nothing where there is none."""
+        image = self._images[at]
+        return image if isinstance(image, bytes) else b"" if image is None else Path(image).read_bytes()
 
     def __len__(self) -> int:
         return len(self._images)

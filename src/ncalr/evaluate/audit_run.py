@@ -16,6 +16,7 @@ import numpy as np
 
 from ncalr.data.dataset import load
 from ncalr.data.files import write_whole
+from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.audit import Audit, audit
@@ -23,6 +24,7 @@ from ncalr.evaluate.crossfit import crossfit
 from ncalr.evaluate.ood_metrics import aupr_out, auroc
 from ncalr.evaluate.rivals import doubts_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.loop.journal import check_data
 from ncalr.loop.state import replay
 
 
@@ -52,6 +54,7 @@ def audit_run(
     for rival in rivals:  # one that is not there is missed before anything is trained
         doubts_of(rival, np.eye(2), np.arange(2))
     dataset = load(experiment.dataset, root)
+    check_data(Path(folder), fingerprint(dataset))
     run = _chosen(read_runs(folder), strategy, seed)
     labels = replay(run.lines).labels
     if not labels:

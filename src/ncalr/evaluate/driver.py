@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data.dataset import load
+from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.subjects import Subject, subjects
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, read_evaluations
 from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.loop.journal import check_data
 
 Line = dict[str, Any]
 
@@ -41,6 +43,7 @@ def evaluate(
         raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
     experiment = read_experiment(folder)
     dataset = load(experiment.dataset, wishes.root)
+    check_data(Path(folder), fingerprint(dataset))
     if learner is None:
         from ncalr.learn import TorchLearner
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ncalr.data.fingerprint import differences
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
@@ -24,6 +25,7 @@ from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
 from ncalr.lab.runner import Run, read_experiment, read_runs, spent
 from ncalr.lab.statistics import Curves, summary
+from ncalr.loop.journal import DATA, read_claim
 
 STYLE = """
 :root { color-scheme: light; --ink: #1d2329; --soft: #5b6570; --line: #e1e5e9; --accent: #1f5fa8; }
@@ -100,6 +102,14 @@ def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
                     f"{folders[0]} and {folder} cannot be compared: {name} is {getattr(first, name)!r} in one and "
                     f"{getattr(other, name)!r} in the other; report them apart"
                 )
+    known = [(folder, read_claim(folder / DATA)) for folder in folders if (folder / DATA).exists()]
+    for folder, data in known[1:]:
+        found = differences(known[0][1], data, (f"in {known[0][0]}", f"in {folder}"))
+        if found:
+            raise BadInput(
+                f"{known[0][0]} and {folder} cannot be compared: their data differ ({'; '.join(found)}); "
+                "report them apart"
+            )
     runs = [run for folder in folders for run in read_runs(folder)]
     if len({other.answers for other in experiments}) > 1:
         runs = [run for folder, other in zip(folders, experiments, strict=True) for run in named_runs(folder, other)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.dataset import Dataset, load
+from ncalr.data.fingerprint import fingerprint
 from ncalr.data.splits import initial
 from ncalr.engine import ENGINES, open_engine
-from ncalr.errors import BadInput, NcalrError, unknown
+from ncalr.errors import BadInput, NcalrError, Note, unknown
+from ncalr.lab.claims import claim_all
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.noise import truth_of, wrong_answers
@@ -22,7 +25,7 @@ from ncalr.lab.report import write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, pairs, read_experiment, read_runs
 from ncalr.lab.study import Study, members_of, read_plan
 from ncalr.loop.answers import policy
-from ncalr.loop.journal import claim
+from ncalr.loop.journal import check_data
 from ncalr.loop.run import UNSAID, Setting
 from ncalr.oracles import Truth, oracle_of
 
@@ -63,15 +66,14 @@ def carry_out(
         raise BadInput(f"an address is for engine='ray', got no engine with address={address!r}")
     if engine and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
-    if isinstance(plan, Study):
-        claim(Path(out), plan.as_claim())
+    claims = {Path(out): plan.as_claim()} if isinstance(plan, Study) else {}
+    claims |= {part.out: part.experiment.as_dict() for part in parts}
+    claim_all(Path(out), claims, fingerprint(dataset))
     if engine:
         seeds = sorted({seed for _, seed in pairs(experiment)})
         work = [
             (name, part.experiment, str(part.out), s) for name, part in zip(members, parts, strict=True) for s in seeds
         ]
-        for part in parts:
-            claim(part.out, part.experiment.as_dict())
         task = partial(_one_seed, None if root is None else str(root), device, threads())
         with closing(open_engine(engine, workers, address, gpus=device != "cpu")) as workers_:
             for _ in workers_.map(task, work):
@@ -103,6 +105,7 @@ def _one_seed(root: str | None, device: Any, count: int, work: tuple[str, Experi
     name, experiment, out, seed = work
     torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
+    check_data(Path(out), fingerprint(dataset))  # a worker may see another disk
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     board = Board(experiment, wanted=False, lines=True, parts=[name])
     settings = settings_of(experiment, dataset, root)
@@ -119,10 +122,18 @@ def report_again(
     """
     folders = [folders] if isinstance(folders, (str, Path)) else list(folders)
     plan = read_plan(folders[0]) if len(folders) == 1 else read_experiment(folders[0])
+    dataset: Dataset | None = None
     try:
         dataset = load(next(iter(members_of(plan).values())).dataset, root)
-    except NcalrError:
-        return _write(plan, folders, None, root, out)
+        for folder in folders:
+            check_data(Path(folder), fingerprint(dataset))
+    except NcalrError as error:
+        dataset = None
+        warnings.warn(
+            f"class names, pictures of items and shares of wrong labels are left out of the report: {error}",
+            Note,
+            stacklevel=2,
+        )
     return _write(plan, folders, dataset, root, out)
 
 

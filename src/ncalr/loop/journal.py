@@ -3,7 +3,8 @@
 A run directory holds `journal.jsonl`, `experiment.json` (what the run is, so that another experiment is not written
 into it), `environment.json` (versions, machine, torch's threads) and a lock against a second writer. Lines are only
 ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its
-end: it is cut off with a word, and its round is made again.
+end: it is cut off with a word, and its round is made again. `data.json` is the fingerprint of the data, where they are
+known when a folder is begun: with other data nothing goes on.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data.files import write_whole
+from ncalr.data.fingerprint import Fingerprint, differences
 from ncalr.errors import BadInput, NcalrError
 
 TIMES = ("seconds", "timing")
 """Keys that differ between two runs of the same experiment."""
+
+
+DATA = "data.json"
+"""Where a folder keeps the fingerprint of its data."""
 
 
 class Busy(NcalrError):
@@ -37,9 +43,11 @@ class Journal:
         self.path = self.folder / "journal.jsonl"
         self.notes: list[str] = []
 
-    def begin(self, experiment: dict[str, Any]) -> None:
-        """Claim the directory for this experiment; one that holds another experiment is left alone."""
+    def begin(self, experiment: dict[str, Any], data: Fingerprint | None = None) -> None:
+        """Claim the directory for this experiment; one that holds another, or has other data, is left alone."""
         claim(self.folder, experiment)
+        if data is not None:
+            keep_data(self.folder, data)
         known = self.folder / "environment.json"
         if not known.exists():
             write_whole(known, json.dumps(environment(), indent=1))
@@ -144,7 +152,7 @@ def claim(folder: Path, experiment: dict[str, Any]) -> None:
     if not path.exists():
         write_whole(path, json.dumps(plain, indent=1))
         return
-    began = any(journal.stat().st_size for journal in folder.rglob("journal.jsonl"))
+    began = has_begun(folder)
     try:
         other = read_claim(path)
     except BadInput:
@@ -159,6 +167,47 @@ def claim(folder: Path, experiment: dict[str, Any]) -> None:
         )
     if differing:
         write_whole(path, json.dumps(plain, indent=1))
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether a journal below the folder has a line."""
+    return any(journal.stat().st_size for journal in folder.rglob("journal.jsonl"))
+
+
+def has_learnt(folder: Path) -> bool:
+    """Whether a training of a run below the folder has ended: before that, its journal has the first labels alone."""
+    return any(b'"accuracy":' in journal.read_bytes() for journal in folder.rglob("journal.jsonl"))
+
+
+def keep_data(folder: Path, data: Fingerprint) -> None:
+    """Keep the fingerprint of the data where nothing was begun; where something was, they must be the same.
+
+    One that was begun by an ncalr that kept none is taken as it is. Where nothing was learnt yet, an item may have
+    other contents, as one has that could not be read and was mended.
+    """
+    path = folder / DATA
+    known = read_claim(path) if path.exists() else None
+    mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
+    if mended or not has_begun(folder):
+        if known != data:
+            write_whole(path, json.dumps(data, indent=1))
+        return
+    check_data(folder, data)
+
+
+def check_data(folder: Path, data: Fingerprint) -> None:
+    """An error where the folder was begun with other data; one that says nothing of its data is taken as it is."""
+    path = folder / DATA
+    found = differences(read_claim(path), data) if path.exists() else []
+    if found:
+        raise BadInput(
+            f"the data are not those that {folder} was begun with: {'; '.join(found)}. Put them back as they were, or "
+            "begin again in another folder"
+        )
+
+
+def _but_contents(data: Fingerprint) -> Fingerprint:
+    return {**data, **{name: {**data[name], "contents": ""} for name in ("pool", "test")}}
 
 
 def environment() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire.query import query
+from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.geometry.statistics import to_numpy
@@ -129,12 +130,17 @@ def one_round(plan: Plan, setting: Setting, state: State, model: Model, number: 
 
 
 def run(
-    plan: Plan, setting: Setting, learner: Learner, folder: Path | str, experiment: dict[str, Any] | None = None
+    plan: Plan,
+    setting: Setting,
+    learner: Learner,
+    folder: Path | str,
+    experiment: dict[str, Any] | None = None,
+    data: Fingerprint | None = None,
 ) -> State:
-    """Run to the end, or go on where the folder's journal ends."""
+    """Run to the end, or go on where the folder's journal ends; with `data`, only where they are the same."""
     journal = Journal(folder)
     with journal.locked():
-        journal.begin(experiment or plan.as_dict())
+        journal.begin(experiment or plan.as_dict(), data)
         training = rounds(plan, setting, journal)
         try:
             job = next(training)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data import Dataset, initial, load
+from ncalr.data.fingerprint import fingerprint
 from ncalr.learn.learner import Learner
 from ncalr.loop.run import Plan, Setting
 from ncalr.loop.run import run as drive
@@ -32,7 +33,7 @@ def run(
     answers: str = "single",
     device: Any = None,
 ) -> State:
-    """Active learning from the first labels to the last; started again with the same folder, it goes on.
+    """Active learning from the first labels to the last; started again with the same folder and data, it goes on.
 
     `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many answers there are at each
     training, and `answers` how often to ask about an item (`ncalr.loop.answers`). Without an oracle the dataset's own
@@ -53,4 +54,5 @@ def run(
         learner = TorchLearner(network, recipe, device=device)
     first = found.pool.ids[initial(len(found.pool), plan.budgets[0], seed, ids=found.pool.ids)].tolist()
     setting = Setting(found.pool, oracle, found.test, found.test_labels, first)
-    return drive(plan, setting, learner, folder, {**plan.as_dict(), "dataset": found.name, "noise": noise})
+    claim = {**plan.as_dict(), "dataset": found.name, "noise": noise}
+    return drive(plan, setting, learner, folder, claim, fingerprint(found))
