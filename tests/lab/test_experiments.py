@@ -364,11 +364,42 @@ def test_several_experiments_on_the_same_data_become_one_report(whole, tmp_path)
     found = json.loads((tmp_path / "both" / "summary.json").read_text())
     assert found["strategies"] == ["ncal", "random", "margin", "entropy"]
     assert "4 strategies, 2 seeds" in page.read_text()
-    with pytest.raises(BadInput, match="ncal with seed 0 is in two"):
-        write_report([whole[0], whole[0]], out=tmp_path / "twice")
     conduct(Experiment(**{**other.as_dict(), "end": 20}), Counting(), setting, 4, tmp_path / "short")
     with pytest.raises(BadInput, match="cannot be compared: end is 28 in one and 20"):
         write_report([whole[0], tmp_path / "short"])
+
+
+def test_runs_that_two_experiments_have_in_common_are_one(whole, tmp_path):
+    other = replace(EXPERIMENT, strategies=("entropy", "random"))
+    with pytest.raises(KeyboardInterrupt):
+        conduct(other, Counting(8), setting, 4, tmp_path / "other")
+    conducted = {run.journal.folder.name: len(run.lines) for run in read_runs(tmp_path / "other")}
+    assert min(conducted["random-0"], 4) > conducted["random-1"], "one of the two is behind"
+    for order in ([whole[0], tmp_path / "other"], [tmp_path / "other", whole[0]]):
+        write_report(order, out=tmp_path / "both")
+        found = json.loads((tmp_path / "both" / "summary.json").read_text())
+        assert sorted(found["strategies"]) == ["entropy", "margin", "ncal", "random"]
+        assert found["accuracy"]["random"]["mean"][-1] is not None, "the one that is farther counts"
+    write_report(whole[0], out=tmp_path / "alone")
+    alone = json.loads((tmp_path / "alone" / "summary.json").read_text())
+    assert found["accuracy"]["random"] == alone["accuracy"]["random"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("accuracy", "accuracy: 0.125 and "), ("ids", "ids"), ("labels", "labels"), ("again", "again")]
+)
+def test_runs_that_differ_are_not_one(whole, tmp_path, key, said):
+    import shutil
+
+    shutil.copytree(whole[0], tmp_path / "other")
+    path = tmp_path / "other" / "runs" / "random-1" / "journal.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[2][key] = 0.125 if key == "accuracy" else [1, 2]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(BadInput, match=r"random with seed 1 is in .* and is not the same run in both") as error:
+        write_report([tmp_path / "other", whole[0]], out=tmp_path / "both")
+    assert f"from round 2 on ({said}" in str(error.value)
+    assert "add the strategies of one to the other" in str(error.value)
 
 
 def test_an_unfinished_experiment_can_be_reported(tmp_path):

@@ -19,7 +19,7 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.card import card_section
-from ncalr.lab.evaluations import evaluations
+from ncalr.lab.evaluations import evaluations, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
@@ -49,6 +49,8 @@ pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85
   h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
 COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control")
+SAID = ("ids", "labels", "again", "changes", "accuracy")
+"""What two runs of a strategy with a seed have in common: questions, answers and what was learnt from them."""
 NC_MEASURES = {
     "NC1, spread inside the classes over that between": "nc1",
     "NC2, how unequal the angles between means are": "nc2_equiangular",
@@ -104,23 +106,39 @@ def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
                 )
     known = [(folder, read_claim(folder / DATA)) for folder in folders if (folder / DATA).exists()]
     for folder, data in known[1:]:
-        found = differences(known[0][1], data, (f"in {known[0][0]}", f"in {folder}"))
-        if found:
+        differing = differences(known[0][1], data, (f"in {known[0][0]}", f"in {folder}"))
+        if differing:
             raise BadInput(
-                f"{known[0][0]} and {folder} cannot be compared: their data differ ({'; '.join(found)}); "
+                f"{known[0][0]} and {folder} cannot be compared: their data differ ({'; '.join(differing)}); "
                 "report them apart"
             )
     runs = [run for folder in folders for run in read_runs(folder)]
     if len({other.answers for other in experiments}) > 1:
         runs = [run for folder, other in zip(folders, experiments, strict=True) for run in named_runs(folder, other)]
-    seen: set[tuple[str, int]] = set()
+    found: dict[tuple[str, int], Run] = {}
     for run in runs:
-        if (run.strategy, run.seed) in seen:
-            raise BadInput(f"{run.strategy} with seed {run.seed} is in two of the directories; leave one out")
-        seen.add((run.strategy, run.seed))
+        there = found.get((run.strategy, run.seed))
+        found[run.strategy, run.seed] = run if there is None else one_of(there, run)
+    runs = [*found.values()]
     strategies = tuple(dict.fromkeys(name for other in experiments for name in other.strategies))
     seeds = len({run.seed for run in runs})
     return replace(first, strategies=strategies, seeds=seeds, first_seed=min(run.seed for run in runs)), runs
+
+
+def one_of(run: Run, other: Run) -> Run:
+    """Of two runs of a strategy with a seed, the one that is farther or better evaluated; they must be the same."""
+    folders = " and ".join(str(one.journal.folder.parents[1]) for one in (run, other))
+    for line, beside in zip(run.lines, other.lines, strict=False):
+        key = next((name for name in SAID if line.get(name) != beside.get(name)), None)
+        if key is not None:
+            values = f": {line.get(key)} and {beside.get(key)}" if key == "accuracy" else ""
+            raise BadInput(
+                f"{run.strategy} with seed {run.seed} is in {folders}, and is not the same run in both: from round "
+                f"{line['round']} on ({key}{values}). Runs come out the same on one machine with one set of libraries "
+                "alone. Report the folders apart, or add the strategies of one to the other: its command, with more "
+                "in --against"
+            )
+    return max(run, other, key=lambda one: (len(one.lines), len(read_evaluations(one))))
 
 
 def named_runs(folder: Path, experiment: Experiment) -> list[Run]:
