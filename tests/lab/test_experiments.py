@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from dataclasses import fields, replace
 
 import numpy as np
@@ -389,8 +390,6 @@ def test_runs_that_two_experiments_have_in_common_are_one(whole, tmp_path):
     ("key", "said"), [("accuracy", "accuracy: 0.125 and "), ("ids", "ids"), ("labels", "labels"), ("again", "again")]
 )
 def test_runs_that_differ_are_not_one(whole, tmp_path, key, said):
-    import shutil
-
     shutil.copytree(whole[0], tmp_path / "other")
     path = tmp_path / "other" / "runs" / "random-1" / "journal.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -428,6 +427,46 @@ def test_another_experiment_and_another_process(whole):
         conduct(Experiment(**{**EXPERIMENT.as_dict(), "end": 36}), Counting(), setting, 4, out)
     with Journal(out / "runs" / slug("ncal", 0)).locked(), pytest.raises(Busy):
         conduct(EXPERIMENT, Counting(), setting, 4, out)
+
+
+@pytest.mark.parametrize("more", [{"seeds": 3}, {"strategies": ("entropy", *EXPERIMENT.strategies)}])
+def test_seeds_and_strategies_may_be_added(whole, tmp_path, more):
+    shutil.copytree(whole[0], tmp_path / "out")
+    before = journals(tmp_path / "out")
+    grown = replace(EXPERIMENT, **more)
+    learner = Counting()
+    conduct(grown, learner, setting, 4, tmp_path / "out")
+    assert learner.trained == (1 + 3 * 2 if "seeds" in more else 2 * 3), "what is done is not done again"
+    assert read_experiment(tmp_path / "out") == grown
+    after = journals(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+    conduct(grown, Counting(), setting, 4, tmp_path / "alone")
+    assert asked(tmp_path / "out") == asked(tmp_path / "alone")
+    with pytest.raises(BadInput, match=r"holds another experiment .*(3 there, 2 here|entropy.* there, \['ncal')"):
+        conduct(EXPERIMENT, Counting(), setting, 4, tmp_path / "out")
+    with pytest.raises(BadInput, match="different: end, seeds"):
+        conduct(replace(grown, seeds=4, end=36), Counting(), setting, 4, tmp_path / "out")
+    assert read_experiment(tmp_path / "out") == grown
+
+
+def test_killed_while_seeds_are_added_nothing_is_lost(whole, tmp_path, monkeypatch):
+    shutil.copytree(whole[0], tmp_path / "out")
+    grown = replace(EXPERIMENT, seeds=3)
+
+    def full(self, *_):
+        raise OSError(28, f"no room for {self}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", full)
+        with pytest.raises(OSError, match="no room"):
+            conduct(grown, Counting(), setting, 4, tmp_path / "out")
+    assert read_experiment(tmp_path / "out") == EXPERIMENT
+    assert journals(tmp_path / "out") == journals(whole[0])
+    with pytest.raises(KeyboardInterrupt):
+        conduct(grown, Counting(0), setting, 4, tmp_path / "out")
+    assert write_report(tmp_path / "out", out=tmp_path / "report").exists()
+    conduct(read_experiment(tmp_path / "out"), Counting(), setting, 4, tmp_path / "out")
+    assert [len(run.accuracies) for run in read_runs(tmp_path / "out")] == 9 * [3]
 
 
 def test_experiments_from_text(tmp_path):

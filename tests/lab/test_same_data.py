@@ -20,7 +20,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
 from ncalr.lab.session import _one_seed, carry_out, report_again
-from ncalr.lab.study import Study
+from ncalr.lab.study import Study, read_plan
 from ncalr.learn import SklearnLearner
 from ncalr.loop.journal import DATA, Journal, without_times
 
@@ -200,6 +200,29 @@ def test_one_run_that_learnt_nothing_yet_goes_on_with_a_mended_item(data, tmp_pa
     table(data, SHUFFLED)
     with pytest.raises(BadInput, match="other labels in the pool"):
         ncalr.run(f"folder:{data}", "margin", budgets=[12, 20], folder=tmp_path / "run", learner=Quick())
+
+
+def test_seeds_are_added_with_the_same_data_alone(data, tmp_path):
+    words = ["run", f"folder:{data}", "--strategy", "margin", "--start", 12, "--step", 8, "--end", 20]
+    words += ["--out", tmp_path / "out"]
+    assert invoke(*words, "--seeds", 1).exit_code == 0
+    table(data, SHUFFLED)
+    before = files(tmp_path / "out")
+    assert "other labels in the pool" in str(invoke(*words, "--seeds", 2).exception)
+    assert files(tmp_path / "out") == before
+    table(data)
+    done = invoke(*words, "--seeds", 2)
+    assert done.exit_code == 0, done.exception
+    assert [len(run.accuracies) for run in read_runs(tmp_path / "out")] == 4 * [2]
+    assert "seeds: 2 there, 1 here" in str(invoke(*words, "--seeds", 1).exception)
+
+
+def test_seeds_are_added_to_every_member_of_a_study(data, tmp_path):
+    noises = ("none", "symmetric(rate=0.2)")
+    carry_out(Study(experiment(data), noises), tmp_path / "out", live=False)
+    runs, _ = carry_out(Study(experiment(data, seeds=2), noises), tmp_path / "out", live=False)
+    assert [len(run.accuracies) for run in runs] == 8 * [3]
+    assert read_plan(tmp_path / "out") == Study(experiment(data, seeds=2), noises)
 
 
 # -- a folder in which nothing was learnt --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a folder is for: claimed for an experiment and its data, and anew where nothing was learnt yet."""
+"""What a folder is for: claimed for an experiment and its data, added to, and claimed anew where nothing was learnt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
 from ncalr.errors import BadInput
 from ncalr.loop.journal import DATA, Journal, claim, has_learnt, keep_data, read_claim
@@ -30,8 +31,31 @@ def claim_all(out: Path, claims: Mapping[Path, Claim], data: Fingerprint) -> Non
     ):
         _clear(out)
     for folder, one in claims.items():
-        claim(folder, one)
+        claim_experiment(folder, one, data)
+
+
+def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = None) -> None:
+    """Claim a folder for an experiment, or for the same with more seeds or strategies than it holds.
+
+    The claim is the last that changes, in one step: killed before, the folder is as it was, and killed after, the new
+    runs are those that are not begun yet.
+    """
+    there, wanted = _there(folder), json.loads(json.dumps(wanted))
+    more = there != wanted and _grown(there, wanted)
+    claim(folder, there if more else wanted)
+    if data is not None:
         keep_data(folder, data)
+    if more:
+        write_whole(folder / "experiment.json", json.dumps(wanted, indent=1))
+
+
+def _grown(there: Claim, wanted: Claim) -> bool:
+    """Whether nothing is wanted but all that is there, and more seeds or strategies."""
+    try:
+        grown = there["seeds"] <= wanted["seeds"] and set(there["strategies"]) <= set(wanted["strategies"])
+    except (KeyError, TypeError):  # it is not the claim of an experiment
+        return False
+    return grown and {**there, "seeds": 0, "strategies": 0} == {**wanted, "seeds": 0, "strategies": 0}
 
 
 def _there(folder: Path) -> Claim:
@@ -45,7 +69,8 @@ def _there(folder: Path) -> Claim:
 
 def _fits(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
     there, path = _there(folder), folder / DATA
-    return there in ({}, json.loads(json.dumps(wanted))) and not (path.exists() and differences(read_claim(path), data))
+    same = not there or _grown(there, json.loads(json.dumps(wanted)))
+    return same and not (path.exists() and differences(read_claim(path), data))
 
 
 def _clear(out: Path) -> None:

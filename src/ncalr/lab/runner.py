@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from ncalr.errors import BadInput
+from ncalr.lab.claims import claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
 from ncalr.loop.answers import policy
-from ncalr.loop.journal import Journal, claim, read_claim
+from ncalr.loop.journal import Journal, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
 
@@ -174,7 +175,7 @@ def file_name(text: str) -> str:
 
 def _open_all(parts: Sequence[Part], place: int, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:
     part = parts[place]
-    claim(part.out, part.experiment.as_dict())
+    claim_experiment(part.out, part.experiment.as_dict())
     wanted = [pair for pair in pairs(part.experiment) if seeds is None or pair[1] in seeds]
     return [_open(part, place, strategy, seed, locks) for strategy, seed in wanted]
 

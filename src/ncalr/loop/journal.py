@@ -161,9 +161,10 @@ def claim(folder: Path, experiment: dict[str, Any]) -> None:
         other = {}
     differing = sorted(key for key in {*other, *plain} if other.get(key) != plain.get(key))
     if differing and began:
+        values = "; ".join(f"{key}: {other.get(key)} there, {plain.get(key)} here" for key in differing)
         raise BadInput(
             f"{folder} holds another experiment (different: {', '.join(differing)}); choose another folder, or resume "
-            "that one"
+            f"that one. {values}"
         )
     if differing:
         write_whole(path, json.dumps(plain, indent=1))
