@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from ncalr.data import dataset as module
-from ncalr.data.dataset import DATASETS, Archive, Dataset, Facts, Parts, data_root, dataset, download, load
+from ncalr.data.dataset import DATASETS, Archive, Dataset, Facts, Parts, data_root, dataset, download, load, placed
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TextPool
 from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, UnknownName
@@ -370,17 +370,40 @@ def test_class_folders_alone_are_divided(tmp_path):
 
 
 def test_folders_that_are_no_sets(tmp_path):
-    for name in ("no", "empty"):
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        with pytest.raises(BadInput, match=rf"a dataset is not in .*{name}; expected there: .*CLASS"):
-            load(f"folder:{tmp_path / name}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"a dataset is not in .*empty; expected there: .*CLASS"):
+        load(f"folder:{tmp_path / 'empty'}")
     save_image(tmp_path / "half" / "train" / "cat" / "0.png")
     with pytest.raises(BadInput, match="has train/ but no test/ or val/"):
         load(f"folder:{tmp_path / 'half'}")
     with pytest.raises(BadInput, match="write folder:PATH"):
         load("folder:")
     with pytest.raises(UnknownName, match=r"no option of the dataset folder 'sizes'\. Did you mean 'size'"):
-        load("folder:x(sizes=3)")
+        load(f"folder:{tmp_path}(sizes=3)")
+
+
+@pytest.mark.parametrize("options", ["", "(items=text)", "(sizes=3)"])
+def test_a_folder_that_is_not_there_is_said_before_anything_else(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=rf"^no folder {tmp_path}/reviews; look at how it is written, or give the path"):
+        load(f"./reviews{options}")
+    (tmp_path / "reviews").write_text("a table")
+    with pytest.raises(BadInput, match=rf"^no folder {tmp_path}/reviews \(it is a file\); "):
+        load(f"folder:reviews{options}")
+
+
+def test_a_name_that_means_the_same_from_everywhere(tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for text in ("folder:photos(size=96)", "folder:./photos/(size=96)", "folder:below/../photos(size=96)"):
+        assert placed(text) == f"folder:{tmp_path}/photos(size=96)"
+    assert placed("./photos") == f"{tmp_path}/photos" == placed(placed("./photos"))
+    assert placed("~/photos") == str(Path("~/photos").expanduser())
+    assert [placed(name) for name in ("digits", "digits(known=8)", "nothing")] == [
+        "digits",
+        "digits(known=8)",
+        "nothing",
+    ]
 
 
 def test_arrays_by_folder(tmp_path):

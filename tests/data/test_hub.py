@@ -430,11 +430,10 @@ def test_files_that_do_not_belong_together(tmp_path):
 
 
 def test_folders_that_are_none(tmp_path):
-    for folder in (tmp_path / "no", tmp_path):
-        with pytest.raises(
-            BadInput, match=r"a dataset is not in .*CLASS.*; or a dataset of the Hugging Face Hub: .*arrow"
-        ):
-            load(str(folder))
+    with pytest.raises(BadInput, match=r"a dataset is not in .*CLASS.*; or a dataset of the Hugging Face Hub: .*arrow"):
+        load(str(tmp_path))
+    with pytest.raises(BadInput, match=r"no folder .*no; look at how it is written"):
+        load(f"{tmp_path / 'no'}(items=text)")
     write_parquet(tmp_path / "train.parquet")
     with pytest.raises(UnknownName, match=r"no option of the dataset folder 'lable'\. Did you mean 'label'"):
         load(f"{tmp_path}(lable=x)")

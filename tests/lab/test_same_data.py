@@ -225,6 +225,62 @@ def test_seeds_are_added_to_every_member_of_a_study(data, tmp_path):
     assert read_plan(tmp_path / "out") == Study(experiment(data, seeds=2), noises)
 
 
+# -- where the data lie --------------------------------------------------------------------------------------------
+
+
+def test_a_relative_path_is_that_of_every_folder(data, tmp_path, monkeypatch):
+    (tmp_path / "else" / "where").mkdir(parents=True)
+    words = ["--strategy", "margin", "--seeds", 1, "--start", 12, "--step", 8, "--end", 20, "--out", tmp_path / "out"]
+    monkeypatch.chdir(tmp_path)
+    Quick.limit = 1
+    assert invoke("run", "./table", *words).exit_code == 130
+    Quick.limit = None
+    monkeypatch.chdir(tmp_path / "else" / "where")
+    assert invoke("resume", tmp_path / "out").exit_code == 0
+    for name in ("../../table", data, f"{data}/"):
+        assert invoke("run", name, *words).exit_code == 0
+    done = invoke("report", tmp_path / "out")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert audit_run(tmp_path / "out", learner=Quick()).rows
+
+
+def test_one_that_was_begun_with_a_relative_path_goes_on(data, tmp_path, monkeypatch):
+    """As an older ncalr wrote it."""
+    stopped(experiment(data), tmp_path / "out", 2)
+    path = tmp_path / "out" / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "dataset": "folder:table"}))
+    (tmp_path / "out" / DATA).unlink()
+    monkeypatch.chdir(tmp_path)
+    assert invoke("resume", "out").exit_code == 0
+    assert json.loads(path.read_text())["dataset"] == f"folder:{data}"
+
+
+def test_data_that_were_moved_are_the_same_data(data, tmp_path):
+    stopped(experiment(data), tmp_path / "out", 2)
+    data.rename(tmp_path / "moved")
+    with pytest.raises(BadInput, match=f"no folder {data}"):
+        carry_out(read_experiment(tmp_path / "out"), tmp_path / "out", live=False)
+    moved = experiment(tmp_path / "moved")
+    carry_out(moved, tmp_path / "out", live=False)
+    assert read_experiment(tmp_path / "out") == moved
+    table(data, SHUFFLED)
+    with pytest.raises(BadInput, match=r"different: dataset\)"):
+        carry_out(experiment(data), tmp_path / "out", live=False)
+    assert read_experiment(tmp_path / "out") == moved
+
+
+def test_a_report_without_the_data_says_so(data, tmp_path):
+    carry_out(experiment(data), tmp_path / "out", live=False)
+    data.rename(tmp_path / "moved")
+    with pytest.warns(ncalr.errors.Note) as said:
+        report_again(tmp_path / "out")
+    (note,) = (str(one.message) for one in said)
+    assert note.startswith(
+        "class names, pictures of items and shares of wrong labels are left out of the report: no folder "
+        f"{data}; look at how it is written"
+    )
+
+
 # -- a folder in which nothing was learnt --------------------------------------------------------------------------
 
 

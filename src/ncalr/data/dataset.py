@@ -158,6 +158,11 @@ def dataset(name: str, **facts: Any) -> Callable[[Callable[..., Parts | None]], 
 def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     """The dataset of this name, from ROOT/NAME; options in brackets, `imagenet100(size=96)`, or as arguments."""
     known, inside, written = _read_name(name)
+    if inside is not None and not inside.is_dir():
+        what = " (it is a file)" if inside.exists() else ""
+        raise BadInput(
+            f"no folder {inside.absolute()}{what}; look at how it is written, or give the path where the data lie now"
+        )
     entry = _entry(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
     for option in chosen:
@@ -188,6 +193,19 @@ def seen(whole: Dataset, options: dict[str, Any]) -> Dataset:
     )  # fmt: skip
     kept = labels[view.kept], test_labels[view.test_kept]
     return Dataset(whole.name, pool, kept[0], test, kept[1], names[: view.known], whole.facts, apart)
+
+
+def placed(name: str) -> str:
+    """The name of a dataset as it means the same from everywhere: a folder is given by its whole path.
+
+    >>> placed("digits(known=8)"), placed("folder:/data/../photos(size=96)")
+    ('digits(known=8)', 'folder:/photos(size=96)')
+    """
+    parts = _of_folder(name)
+    if parts is None:
+        return name
+    before, path, options = parts
+    return f"{before}{os.path.abspath(os.path.expanduser(path))}{options}"
 
 
 def data_root(root: str | Path | None = None) -> Path:
@@ -226,15 +244,31 @@ def download(
 
 def _read_name(text: str) -> tuple[str, Path | None, dict[str, Any]]:
     """Name, folder (for `folder:PATH`, or a path alone) and options."""
-    said = text.strip().startswith("folder:")
-    rest = text.strip().removeprefix("folder:")
-    path, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
+    parts = _of_folder(text)
+    if parts is None:
+        name = _cut(text.strip())[0]
+        spec = parse(text) if name.replace("-", "_").isidentifier() or "(" in name else Spec(name)
+        return spec.name, None, spec.options
+    _, path, options = parts
+    return "folder", Path(path).expanduser(), parse(f"options{options}").options
+
+
+def _of_folder(text: str) -> tuple[str, str, str] | None:
+    """What stands before a folder's path, the path, and its options in brackets; None for a set with a name."""
+    text = text.strip()
+    before = "folder:" if text.startswith("folder:") else ""
+    path, options = _cut(text.removeprefix(before))
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
-    if not said and "/" not in path and (_is_known(path) or not Path(path).is_dir()):
-        spec = parse(text) if path.replace("-", "_").isidentifier() or "(" in path else Spec(path)
-        return spec.name, None, spec.options
-    return "folder", Path(path).expanduser(), parse(f"options{bracket}{inside}").options
+    if not before and "/" not in path and (_is_known(path) or not Path(path).is_dir()):
+        return None
+    return before, path, options
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """What stands before the options, and the options in their brackets."""
+    name, bracket, inside = text.rpartition("(") if text.endswith(")") else (text, "", "")
+    return name, bracket + inside
 
 
 def _folder_kind(folder: Path) -> Entry:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ncalr.data.dataset import placed
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
 from ncalr.errors import BadInput
@@ -41,7 +42,7 @@ def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = Non
     runs are those that are not begun yet.
     """
     there, wanted = _there(folder), json.loads(json.dumps(wanted))
-    more = there != wanted and _grown(there, wanted)
+    more = there != wanted and _grown(folder, wanted, data)
     claim(folder, there if more else wanted)
     if data is not None:
         keep_data(folder, data)
@@ -49,13 +50,18 @@ def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = Non
         write_whole(folder / "experiment.json", json.dumps(wanted, indent=1))
 
 
-def _grown(there: Claim, wanted: Claim) -> bool:
-    """Whether nothing is wanted but all that is there, and more seeds or strategies."""
+def _grown(folder: Path, wanted: Claim, data: Fingerprint | None) -> bool:
+    """Whether nothing is wanted but all that is there, more seeds or strategies, and the same data elsewhere."""
+    there, path = _there(folder), folder / DATA
     try:
+        there["dataset"] = placed(there["dataset"])  # older ones have it as it was typed
         grown = there["seeds"] <= wanted["seeds"] and set(there["strategies"]) <= set(wanted["strategies"])
-    except (KeyError, TypeError):  # it is not the claim of an experiment
+    except (KeyError, TypeError, AttributeError, BadInput):  # it is not the claim of an experiment
         return False
-    return grown and {**there, "seeds": 0, "strategies": 0} == {**wanted, "seeds": 0, "strategies": 0}
+    free = {"seeds": 0, "strategies": 0}
+    if path.exists() and read_claim(path) == data:
+        free["dataset"] = 0
+    return grown and {**there, **free} == {**wanted, **free}
 
 
 def _there(folder: Path) -> Claim:
@@ -68,8 +74,8 @@ def _there(folder: Path) -> Claim:
 
 
 def _fits(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
-    there, path = _there(folder), folder / DATA
-    same = not there or _grown(there, json.loads(json.dumps(wanted)))
+    path = folder / DATA
+    same = not _there(folder) or _grown(folder, json.loads(json.dumps(wanted)), data)
     return same and not (path.exists() and differences(read_claim(path), data))
 
 

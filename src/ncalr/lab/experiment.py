@@ -9,6 +9,7 @@ from typing import Any
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import resolve
+from ncalr.data.dataset import placed
 from ncalr.errors import BadInput, unknown
 from ncalr.loop.answers import policy
 from ncalr.loop.run import UNSAID, Plan
@@ -40,6 +41,8 @@ class Experiment:
         for strategy in self.strategies:
             resolve(strategy, {})
         policy(self.answers)
+        if isinstance(self.dataset, str):
+            object.__setattr__(self, "dataset", placed(self.dataset))  # it goes on from wherever it is resumed
         check_options("the experiment", Experiment, {n: v for n, v in vars(self).items() if n != "strategies"}, {})
         if self.seeds < 1 or self.start < 2 or self.step < 1 or self.end < self.start:
             raise BadInput(
