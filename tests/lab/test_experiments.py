@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from dataclasses import fields, replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -313,6 +314,30 @@ def test_the_line_of_the_report_is_the_experiment(changed, monkeypatch, tmp_path
     done = CliRunner().invoke(app, words)
     assert (name, done.exit_code) == ("ncalr", 0), done.output
     assert found == [(experiment, tmp_path / "my runs")]
+
+
+def test_lines_to_copy_stand_a_space_in_a_path(whole, tmp_path, monkeypatch):
+    shutil.copytree(whole[0], tmp_path / "my runs")
+    page = unescape(write_report([tmp_path / "my runs", whole[0]], out=tmp_path / "out").read_text())
+    assert f"ncalr resume '{tmp_path}/my runs'\nncalr resume {whole[0]}\n" in page
+    assert f"ncalr report '{tmp_path}/my runs' {whole[0]}" in page
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ncalr.lab.session.carry_out", stop)
+    done = CliRunner().invoke(app, ["run", "--out", str(tmp_path / "my runs")])
+    assert f"Go on with: ncalr resume '{tmp_path}/my runs'\n" in done.output
+
+
+def test_what_could_have_been_found_is_one_number_where_there_is_one_strategy(whole, tmp_path):
+    several = write_report(whole[0], out=tmp_path).read_text()
+    sizes = json.loads((tmp_path / "summary.json").read_text())["detectable"]
+    assert len(sizes) == 2
+    assert "points of area (by strategy) would have been found" in several
+    conduct(replace(EXPERIMENT, strategies=("margin", "random")), Counting(), setting, 4, tmp_path / "one")
+    page = write_report(tmp_path / "one").read_text()
+    assert f"a difference to random of {100 * sizes['margin']['aubc']:.1f} points of area would have been found" in page
 
 
 def test_a_stratified_initial_pool_is_said():

@@ -6,6 +6,7 @@ import csv
 import json
 import shlex
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -234,6 +235,12 @@ def test_the_line_that_runs_it_again(whole, monkeypatch):
         line = command(study.experiment, whole, study.noises)
         invoke(*shlex.split(line)[1:])
         assert found.pop() == (study, whole)
+
+
+def test_lines_to_copy_stand_a_space_in_a_path(whole, tmp_path):
+    (tmp_path / "my runs").symlink_to(whole)
+    page = unescape(write_overview(STUDY, tmp_path / "my runs", out=tmp_path / "out").read_text())
+    assert f"ncalr resume '{tmp_path}/my runs'\nncalr report '{tmp_path}/my runs'" in page
 
 
 def test_pictures_of_one_seed_and_of_long_names(monkeypatch):

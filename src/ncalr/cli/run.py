@@ -146,6 +146,7 @@ def report(
 
 def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:
     import json
+    import shlex
 
     from ncalr.lab.report import result_rows
     from ncalr.lab.session import carry_out
@@ -153,7 +154,7 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
     try:
         _, page = carry_out(plan, out, root=root, device=device, engine=engine, address=address)
     except KeyboardInterrupt:
-        print(f"\nstopped; nothing is lost. Go on with: ncalr resume {out}")
+        print(f"\nstopped; nothing is lost. Go on with: {shlex.join(['ncalr', 'resume', str(out)])}")
         raise typer.Exit(130) from None
     found = json.loads((out / "summary.json").read_text())
     if "noises" in found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -102,7 +103,8 @@ def _page(study: Study, folder: Path, found: list[dict[str, Any]], notes: list[s
     experiment = study.experiment
     noises = [one["noise"] for one in found]
     strategies = list(dict.fromkeys(name for one in found for name in one["summary"]["strategies"]))
-    again = [command(experiment, folder, study.noises), f"ncalr resume {folder}", f"ncalr report {folder}"]
+    again = [command(experiment, folder, study.noises)]
+    again += [shlex.join(["ncalr", what, str(folder)]) for what in ("resume", "report")]
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(strategies)} strategies under {len(study.noises)} noises, "
         f"{experiment.seeds} seeds</h1>",

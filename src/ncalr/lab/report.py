@@ -221,7 +221,8 @@ def _page(
     table = _html_table(head, rows)
     environment = next((folders[0] / "runs").glob("*/environment.json"), None)
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
-    again += [f"ncalr resume {folder}" for folder in folders] + [f"ncalr report {' '.join(map(str, folders))}"]
+    again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
+    again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
     words = few([*notes, *_power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
@@ -296,10 +297,11 @@ def _power(found: dict[str, Any]) -> list[str]:
     if not sizes:
         return []
     seeds = found["seeds"] if isinstance(found["seeds"], int) else max(np.atleast_1d(found["seeds"]).tolist())
+    least, most = f"{100 * min(sizes):.1f}", f"{100 * max(sizes):.1f}"
+    size = f"{least} points of area" if least == most else f"{least} to {most} points of area (by strategy)"
     return [
-        f"With {seeds} seeds a difference to random of {100 * min(sizes):.1f} to {100 * max(sizes):.1f} points of area "
-        "(depending on the strategy) would have been found four times out of five by a paired t-test at 5 %, before "
-        "the correction for several strategies; smaller ones may exist unseen."
+        f"With {seeds} seeds a difference to random of {size} would have been found four times out of five by a paired "
+        "t-test at 5 %, before the correction for several strategies; smaller ones may exist unseen."
     ]
 
 
