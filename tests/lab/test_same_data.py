@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, NcalrError
 from ncalr.evaluate.audit_run import audit_run
 from ncalr.evaluate.driver import evaluate
+from ncalr.lab.claims import claim_all, claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
@@ -88,6 +91,7 @@ def invoke(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+RESULTS = Path(__file__).parents[2] / "results"
 SMALL = {"start": 12, "step": 8, "end": 28}
 SHUFFLED = np.random.default_rng(0).permutation(200)
 
@@ -141,6 +145,16 @@ def test_a_folder_that_says_nothing_of_its_data_is_taken_as_it_is(data, tmp_path
     table(data, SHUFFLED)
     carry_out(experiment(data), tmp_path / "out", live=False)
     assert not (tmp_path / "out" / DATA).exists()
+
+
+@pytest.mark.parametrize("claim", sorted(RESULTS.glob("*/*/experiment.json")), ids=lambda path: path.parent.name)
+def test_the_studies_of_the_repository_go_on_as_they_are(claim, tmp_path):
+    shutil.copytree(claim.parent, tmp_path, dirs_exist_ok=True)
+    before = files(tmp_path)
+    plan = read_experiment(tmp_path)
+    claim_experiment(tmp_path, plan.as_dict())
+    claim_all(tmp_path, {tmp_path: plan.as_dict()}, fingerprint(load("digits")))
+    assert files(tmp_path) == before
 
 
 def test_evaluations_and_audits_are_of_the_same_data(data, tmp_path):
