@@ -107,6 +107,21 @@ def test_a_wrong_dataset_is_named(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_rule_stops_it_by_flag_and_by_file(tmp_path):
+    words = ["--against", "", "--strategy", "random", *SMALL, "--device", "cpu"]
+    done = invoke("run", "digits", *words, "--stops", "target=0.01", "--out", tmp_path / "flag")
+    assert done.exit_code == 0, done.output
+    (tmp_path / "experiment.toml").write_text('stops = "target=0.01"')
+    done = invoke("run", "--config", tmp_path / "experiment.toml", *words, "--out", tmp_path / "file")
+    assert done.exit_code == 0, done.output
+    for name in ("flag", "file"):
+        assert json.loads((tmp_path / name / "experiment.json").read_text())["stops"] == "target=0.01"
+        assert "When they stopped" in (tmp_path / name / "report.html").read_text()
+    wrong = invoke("run", "digits", "--stops", "targt=0.9", "--out", tmp_path / "other")
+    assert "Did you mean 'target'?" in str(wrong.exception)
+    assert not (tmp_path / "other").exists()
+
+
 def test_several_answers(tmp_path):
     out = tmp_path / "out"
     noise = ["--noise", "symmetric(rate=0.3)", "--answers", "votes(n=2)"]

@@ -299,6 +299,7 @@ OTHER = {
     "first_seed": -5,
     "keep": "last",
     "answers": "votes(n=3)",
+    "stops": "plateau=2, gain=0.005",
 }
 """A value other than the default for every field of an experiment."""
 
@@ -338,6 +339,47 @@ def test_what_could_have_been_found_is_one_number_where_there_is_one_strategy(wh
     conduct(replace(EXPERIMENT, strategies=("margin", "random")), Counting(), setting, 4, tmp_path / "one")
     page = write_report(tmp_path / "one").read_text()
     assert f"a difference to random of {100 * sizes['margin']['aubc']:.1f} points of area would have been found" in page
+
+
+def test_runs_stop_by_a_rule_and_the_report_says_where(whole, tmp_path):
+    accuracies = {slug(run.strategy, run.seed): dict(run.accuracies) for run in read_runs(whole[0])}
+    target = np.median([rows[20] for rows in accuracies.values()])
+    stopping = replace(EXPERIMENT, stops=f"target={target}")
+    conduct(stopping, Counting(), setting, 4, tmp_path)
+    assert read_experiment(tmp_path) == stopping
+    runs = read_runs(tmp_path)
+    for run in runs:
+        mine = accuracies[slug(run.strategy, run.seed)]
+        wanted = next((budget for budget in (12, 20, 28) if mine[budget] >= target), 28)
+        assert dict(run.accuracies) == {budget: mine[budget] for budget in mine if budget <= wanted}
+        assert run.lines[-1]["stop"].startswith("target") == (mine[wanted] >= target)
+    early = [run for run in runs if run.accuracies[-1][0] < 28]
+    assert 0 < len(early) < len(runs)
+    page = write_report(tmp_path).read_text()
+    assert f"{len(early)} of 6 runs stopped before 28 by a rule (target)" in page
+    assert "not finished" not in page
+    assert "<h2>When they stopped</h2>" in page
+    assert f"stopped by target={target}." in page
+    ncal = [run.accuracies[-1] for run in runs if run.strategy == "ncal" and ":" in run.lines[-1]["stop"]]
+    assert f"<td>ncal</td><td>{len(ncal)} of 2</td><td>{np.mean([n for n, _ in ncal]):,.0f}" in page
+    assert "When they stopped" not in write_report(whole[0], out=tmp_path / "other").read_text()
+    with pytest.raises(BadInput, match="cannot be compared: stops is"):
+        write_report([whole[0], tmp_path])
+    with pytest.raises(BadInput, match="different: stops"):
+        conduct(EXPERIMENT, Counting(), setting, 4, tmp_path)
+
+
+def test_a_strategy_that_always_stopped_is_not_unfinished(tmp_path):
+    conduct(replace(EXPERIMENT, stops="target=0.01"), Counting(), setting, 4, tmp_path)
+    page = write_report(tmp_path).read_text()
+    assert all([budget for budget, _ in run.accuracies] == [12] for run in read_runs(tmp_path))
+    assert "not finished" not in page
+    path = next((tmp_path / "runs" / "margin-1").glob("journal.jsonl"))
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    lines = [json.dumps({**line, "stop": ""}) + "\n" for line in Journal(tmp_path / "runs" / "ncal-0").lines()]
+    (tmp_path / "runs" / "ncal-0" / "journal.jsonl").write_text("".join(lines))
+    write_report(tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text())["ended"] == ["random"]
 
 
 def test_a_stratified_initial_pool_is_said():

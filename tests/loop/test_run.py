@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from small import learner, plan, setting
 
-from ncalr.errors import BadInput
+import ncalr
+from ncalr.errors import BadInput, NcalrError
 from ncalr.loop.journal import Journal, without_times
 from ncalr.loop.run import Plan, run
 from ncalr.loop.state import replay
-from ncalr.loop.stopping import Stops
+from ncalr.loop.stopping import Stops, stops_of
 from ncalr.oracles import LATER, REFUSED
 
 SMALL = Path(__file__).with_name("small.py")
@@ -152,6 +153,27 @@ def test_stopping_rules(tmp_path):
     for options in ({"target": 2.0}, {"plateau": 0}, {"uninformative": -1.0}):
         with pytest.raises(BadInput):
             Stops(**options)
+
+
+def test_stopping_rules_as_text(tmp_path):
+    assert stops_of("") == Stops()
+    assert stops_of("target=0.9, uninformative=0.01") == Stops(target=0.9, uninformative=0.01)
+    assert stops_of("plateau=3") == Stops(plateau=3)
+    for text, words in {
+        "targt=0.9": "no stopping rule 'targt'. Did you mean 'target'?",
+        "target=high": "the stopping rules: target must be a finite number or none, got 'high'",
+        "target=95": "target must lie in 0..1, got 95",
+        "plateau=1.5": "plateau must be a whole number or none, got 1.5",
+        "gain=0.01": "gain is what a round must gain on a plateau, got 'gain=0.01'; say for how many rounds: plateau=2",
+        "target": "cannot read the stopping rules 'target'; write target=0.95, or plateau=2, gain=0.005",
+    }.items():
+        with pytest.raises(NcalrError) as error:
+            stops_of(text)
+        assert words in str(error.value)
+    options = {"budgets": (30, 40), "network": "resnet8", "recipe": "digits(epochs=2, checkpoints=2)", "device": "cpu"}
+    state = ncalr.run("digits", "random", folder=tmp_path / "text", stops="target=0.01", **options)
+    assert (state.ended[:6], len(state.labels)) == ("target", 30)
+    ncalr.run("digits", "random", folder=tmp_path / "text", stops=Stops(target=0.01), **options)
 
 
 def test_plans_that_cannot_be():

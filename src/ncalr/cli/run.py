@@ -37,6 +37,13 @@ def run(
     answers: Annotated[
         str, typer.Option(help="How often to ask about an item: single, 'votes(n=3)' or doubts.")
     ] = "single",
+    stops: Annotated[
+        str,
+        typer.Option(
+            help="When to stop before the last budget: 'target=0.95' (test accuracy), 'plateau=2, gain=0.005' (rounds "
+            "without such a gain) or 'uninformative=0.01' (predictions flip in less of the pool)."
+        ),
+    ] = "",
     control: Annotated[float, typer.Option(help="Share of each batch drawn at random, to estimate accuracy.")] = 0.0,
     stratified: Annotated[
         bool,
@@ -76,6 +83,7 @@ def run(
         "first_seed": first_seed,
         "keep": keep,
         "answers": answers,
+        "stops": stops,
     }
     if config is not None:
         plan = planned(read_toml(config))

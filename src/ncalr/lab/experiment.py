@@ -13,6 +13,7 @@ from ncalr.data.dataset import placed
 from ncalr.errors import BadInput, unknown
 from ncalr.loop.answers import policy
 from ncalr.loop.run import UNSAID, Plan
+from ncalr.loop.stopping import stops_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Experiment:
     first_seed: int = 0
     keep: str = ""  # models to keep for `ncalr evaluate`: nothing, "last" or "all"
     answers: str = "single"  # how often to ask about an item; budgets count answers (`ncalr.loop.answers`)
+    stops: str = ""  # rules that end a run before its last budget: "target=0.95" (`ncalr.loop.stopping`)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategies", tuple(self.strategies))
@@ -50,6 +52,7 @@ class Experiment:
                 f"start={self.start}, step={self.step}, end={self.end}"
             )
         Plan(self.strategies[0], self.budgets, control=self.control, keep=self.keep, answers=self.answers)
+        stops_of(self.stops)
 
     @property
     def budgets(self) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from ncalr.lab.report import (
     markdown_table,
     result_rows,
     section,
+    stopped,
     whole_page,
     words_of,
     write_report,
@@ -58,7 +59,7 @@ def write_overview(
     """
     out = Path(out or folder)
     found: list[dict[str, Any]] = []
-    notes = []
+    notes, ended = [], {}
     known = truth_of(pool, truth)
     for name, member in study.members.items():
         noise = member.noise or NONE
@@ -71,11 +72,14 @@ def write_overview(
         notes += [f"{noise}: {word}" for word in curves_of(runs)[1]]
         wrong = {"wrong": wrong_at_last(runs, known), "wrong_answers": (pool_wrong or {}).get(member.noise)}
         found.append({"noise": noise, "folder": name, **wrong, "summary": summary})
+        ended[noise] = all(stopped(run) for run in runs)
     if not found:
         raise BadInput(f"no training of {folder} has finished yet: nothing to report")
     lasts = [one["summary"]["budgets"][-1] for one in found]
     behind = [(one, last) for one, last in zip(found, lasts, strict=True) if last < max(lasts)]
-    notes += [f"{one['noise']}: not finished, its figures are those up to {last:,.0f}." for one, last in behind]
+    for one, last in behind:
+        what = "stopped" if ended[one["noise"]] else "not finished"
+        notes.append(f"{one['noise']}: {what}, its figures are those up to {last:,.0f}.")
     _write_csv(out / "noises.csv", found)
     (out / "summary.json").write_text(json.dumps({"noises": found, "notes": notes}, indent=1, allow_nan=False))
     (out / "report.md").write_text(markdown_table(*overview_rows(found)))

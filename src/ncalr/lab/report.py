@@ -48,7 +48,8 @@ pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85
 @media print { body { max-width: none; } .scroll { width: auto; max-width: none; left: 0; transform: none; }
   h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
-COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control")
+COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control", "stops")
+UNFINISHED = "not finished"
 SAID = ("ids", "labels", "again", "changes", "accuracy")
 """What two runs of a strategy with a seed have in common: questions, answers and what was learnt from them."""
 NC_MEASURES = {
@@ -84,6 +85,9 @@ def write_report(
     out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
     found = {**summary(curves, np.random.default_rng(0)), "unit": unit_of(runs)}
+    if _rules(runs):
+        going = {run.strategy for run in runs if not run.lines or not run.lines[-1].get("stop")}
+        found["ended"] = [name for name in found["strategies"] if name not in going]
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
@@ -163,9 +167,48 @@ def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
     for run in runs:
         for budget, accuracy in run.accuracies:
             table[run.strategy][seeds.index(run.seed), budgets.index(budget)] = accuracy
-    missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in table.values())
+    early = sum(bool(stopped(run)) and run.accuracies[-1][0] < budgets[-1] for run in runs)
+    missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in table.values()) - early
     notes = [f"{missing} of {len(runs)} runs are not finished: their missing rounds are left out."] if missing else []
+    if early:
+        notes.append(
+            f"{early} of {len(runs)} runs stopped before {budgets[-1]:,} by a rule ({_rules(runs)}): accuracies at a "
+            "budget are those of the runs that went so far, areas and differences those of runs with the whole curve."
+        )
     return Curves(np.array(budgets), table), notes
+
+
+def stopped(run: Run) -> str:
+    """Why a run stopped before its budget was spent; nothing where it did not."""
+    reason = str(run.lines[-1].get("stop", "")) if run.lines else ""
+    return reason if ":" in reason else ""
+
+
+def _rules(runs: list[Run]) -> str:
+    return ", ".join(sorted({reason.partition(":")[0] for run in runs if (reason := stopped(run))}))
+
+
+def _stops(runs: list[Run], unit: str) -> str:
+    """Where a rule stopped the runs of each strategy, and how good they were there; nothing where none did."""
+    body = []
+    for name in dict.fromkeys(run.strategy for run in runs):
+        mine = [run for run in runs if run.strategy == name]
+        ends = [run.accuracies[-1] for run in mine if stopped(run)]
+        if not ends:
+            body.append([name, f"0 of {len(mine)}", "", "", ""])
+            continue
+        spent_ = [budget for budget, _ in ends]
+        between = f" ({min(spent_):,} to {max(spent_):,})" if len(set(spent_)) > 1 else ""
+        accuracy = f"{100 * np.mean([accuracy for _, accuracy in ends]):.1f}"
+        body.append([name, f"{len(ends)} of {len(mine)}", f"{np.mean(spent_):,.0f}{between}", accuracy, _rules(mine)])
+    if not _rules(runs):
+        return ""
+    table = _html_table(["strategy", "stopped", unit, "accuracy", "rule"], body)
+    return (
+        f"<h2>When they stopped</h2><div class=scroll>{table}</div><p class=soft>Runs that a rule stopped before the "
+        "budget was spent: the mean of what they had spent (in brackets the least and the most), and of their accuracy "
+        "there. A rule that reads the test set, as target and plateau do, needs one: its labels are not counted.</p>"
+    )
 
 
 def command(experiment: Experiment, out: Path, noises: Sequence[str] = ()) -> str:
@@ -195,15 +238,14 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         last = {side: found["accuracy"][name][side][-1] for side in ("mean", "low", "high")}
         area = found["aubc"][name]
         against = (found["to_random"] or {}).get(name)
-        rows.append(
-            [
-                name,
-                interval(last["mean"], last["low"], last["high"]),
-                interval(area["mean"], area["low"], area["high"]),
-                "" if against is None else _signed(against["aubc"]),
-                "" if against is None else _p(against["aubc"]["p_holm"]),
-            ]
-        )
+        cells = [
+            interval(last["mean"], last["low"], last["high"]),
+            interval(area["mean"], area["low"], area["high"]),
+            "" if against is None else _signed(against["aubc"]),
+            "" if against is None else _p(against["aubc"]["p_holm"]),
+        ]
+        ended = name in found.get("ended", [])
+        rows.append([name, *("stopped" if ended and cell == UNFINISHED else cell for cell in cells)])
     return head, rows
 
 
@@ -242,6 +284,7 @@ def _page(
             plots.penalties(found["penalties"]) if found.get("penalties") else "",
             "Share of the budgets at which the row is better than the column by a paired t-test at 5 %, not corrected.",
         ),
+        _stops(runs, found["unit"]),
         _savings(found),
         card_section(runs, len(names) or _class_count(runs)),
         answers_table(runs, truth),
@@ -401,6 +444,7 @@ def words_of(experiment: Experiment, noise: str = "") -> str:
     noise = noise or (f"noise {experiment.noise}" if experiment.noise else "clean labels")
     drawn = ", stratified initial pools" if experiment.stratified else ""
     asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
+    asked += f", stopped by {experiment.stops}" if experiment.stops else ""
     return (
         f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
         f"{experiment.recipe}, {noise}{drawn}{asked}. All strategies of a seed begin with the same labels."
@@ -479,7 +523,7 @@ def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
 def interval(mean: float | None, low: float | None, high: float | None) -> str:
     """A share and its interval in points."""
     if mean is None:
-        return "not finished"
+        return UNFINISHED
     if low is None or high is None:
         return f"{100 * mean:.1f}"
     return (
@@ -489,7 +533,7 @@ def interval(mean: float | None, low: float | None, high: float | None) -> str:
 
 def _signed(effect: dict[str, Any]) -> str:
     if effect["mean"] is None:
-        return "not finished"
+        return UNFINISHED
     between = "" if effect["low"] is None else f" ({100 * effect['low']:+.1f} to {100 * effect['high']:+.1f})"
     return f"{100 * effect['mean']:+.1f}{between}"
 

@@ -23,6 +23,7 @@ from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay
+from ncalr.loop.stopping import stops_of
 
 Watcher = Callable[["Run"], None]
 MEMBERS = "members"
@@ -188,6 +189,7 @@ def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) ->
         seed,
         part.classes,
         experiment.control,
+        stops_of(experiment.stops),
         keep=experiment.keep,
         answers=experiment.answers,
     )

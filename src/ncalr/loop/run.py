@@ -38,7 +38,7 @@ from ncalr.types import Picks
 
 KEEP = ("", "last", "all")
 LEAST = 12  # how many of the least wanted items a round keeps, for the report
-UNSAID = {"keep": "", "answers": "single"}  # left out of what is stored where nothing else was chosen
+UNSAID = {"keep": "", "answers": "single", "stops": ""}  # left out of what is stored where nothing else was chosen
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,19 @@
-"""When to stop: the budget is spent, the target is reached, nothing is gained any more, nothing is left to learn."""
+"""When to stop: the budget is spent, the target is reached, nothing is gained any more, nothing is left to learn.
+
+As text, for the command line and experiment files, the rules with their values; whichever comes first stops a run:
+
+    target=0.95                   the accuracy on the test set is at least this
+    plateau=2, gain=0.005         no gain of 0.005 (0.002, if not said) in two rounds
+    uninformative=0.01            predictions flip during a training in less than this share of the pool
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from ncalr.errors import BadInput
+from ncalr.acquire.options import check_options
+from ncalr.acquire.spec import parse
+from ncalr.errors import BadInput, unknown
 from ncalr.loop.state import State
 
 
@@ -12,7 +21,7 @@ from ncalr.loop.state import State
 class Stops:
     """Rules beside the budget; each is off where it is None."""
 
-    target: float | None = None  # test (or control) accuracy that is enough
+    target: float | None = None  # test accuracy that is enough
     plateau: int | None = None  # rounds without a gain of `gain`
     gain: float = 0.002
     uninformative: float | None = None  # stop when FF is above 0 in less than this share of the pool
@@ -41,3 +50,25 @@ class Stops:
         if self.uninformative is not None and flipping is not None and flipping < self.uninformative:
             return f"uninformative: predictions flip in {flipping:.2%} of the pool, less than {self.uninformative:.2%}"
         return ""
+
+
+def stops_of(text: str) -> Stops:
+    """The rules that a text stands for; no text is no rule.
+
+    >>> stops_of("plateau=2, gain=0.005")
+    Stops(target=None, plateau=2, gain=0.005, uninformative=None)
+    """
+    try:
+        options = parse(f"stops({text})").options
+    except BadInput:
+        raise BadInput(
+            f"cannot read the stopping rules {text!r}; write target=0.95, or plateau=2, gain=0.005"
+        ) from None
+    known = [field.name for field in fields(Stops)]
+    for name in options:
+        if name not in known:
+            raise unknown("stopping rule", name, known)
+    check_options("the stopping rules", Stops, options, {})
+    if "gain" in options and options.get("plateau") is None:
+        raise BadInput(f"gain is what a round must gain on a plateau, got {text!r}; say for how many rounds: plateau=2")
+    return Stops(**options)

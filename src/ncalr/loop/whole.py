@@ -12,7 +12,7 @@ from ncalr.learn.learner import Learner
 from ncalr.loop.run import Plan, Setting
 from ncalr.loop.run import run as drive
 from ncalr.loop.state import State
-from ncalr.loop.stopping import Stops
+from ncalr.loop.stopping import Stops, stops_of
 from ncalr.oracles import Oracle, Truth, oracle_of
 
 
@@ -29,7 +29,7 @@ def run(
     noise: str = "",
     seed: int = 0,
     control: float = 0.0,
-    stops: Stops | None = None,
+    stops: Stops | str | None = None,
     answers: str = "single",
     device: Any = None,
 ) -> State:
@@ -38,13 +38,15 @@ def run(
     `dataset` is a name (`ncalr.data.DATASETS`) or a `Dataset`; `budgets` says how many answers there are at each
     training, and `answers` how often to ask about an item (`ncalr.loop.answers`). Without an oracle the dataset's own
     labels answer, with `noise` where that is given (`ncalr.oracles.named`); drawn noise is that of as many people as
-    an item may be asked about. `control` is the share of each batch that is drawn at random. The state that comes back
-    has the labels, the answers they are made of and, a round each, accuracy, picks and why (`state.rounds`); the same
-    lines are in the folder's journal.
+    an item may be asked about. `control` is the share of each batch that is drawn at random; `stops` are rules that end
+    the run before its last budget, such as "target=0.95" (`ncalr.loop.stopping`). The state that comes back has the
+    labels, the answers they are made of and, a round each, accuracy, picks and why (`state.rounds`); the same lines are
+    in the folder's journal.
     """
     found = load(dataset) if isinstance(dataset, str) else dataset
     classes = len(found.classes)
-    plan = Plan(strategy, tuple(budgets), seed, classes, control, stops or Stops(), answers=answers)
+    rules = stops if isinstance(stops, Stops) else stops_of(stops or "")
+    plan = Plan(strategy, tuple(budgets), seed, classes, control, rules, answers=answers)
     if oracle is None:
         truth = Truth(found.pool.ids, found.labels, classes)
         oracle = oracle_of(noise, truth, seed, pool=found.pool, people=plan.policy.cap)
