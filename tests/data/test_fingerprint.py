@@ -13,6 +13,7 @@ from ncalr.data import ArrayPool, EncodedPool, Subset, TextPool, load
 from ncalr.data import images as image_files
 from ncalr.data.dataset import Dataset, Facts
 from ncalr.data.fingerprint import ITEMS, differences, fingerprint
+from ncalr.errors import BadInput
 
 RNG = np.random.default_rng(0)
 ITEMS_ = RNG.normal(size=(40, 3)).astype(np.float32)
@@ -161,6 +162,16 @@ def test_encoded_images_are_not_decoded(tmp_path):
     assert apart(inside, made([encoded(c) for c in ("red", "black", "blue", "white")])) == [
         "other contents of items in the pool"
     ]
+
+
+def test_a_file_that_cannot_be_read_is_told_by_whoever_needs_it(tmp_path):
+    data = load(photos(tmp_path / "photos"))
+    before = fingerprint(data)
+    (tmp_path / "photos" / str(data.pool.ids[0])).unlink()
+    assert differences(before, fingerprint(data)) == ["other contents of items in the pool"]
+    with pytest.raises(BadInput, match="cannot be read as an image"):
+        data.pool.read(np.array([0]))
+    assert EncodedPool([str(tmp_path / "no.png")], size=4).encoded(0) == b""
 
 
 def test_of_a_large_pool_little_is_read():

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.data.files import first_bytes
 from ncalr.data.images import UNREADABLE, decoded, image_shape, pillow, why
 from ncalr.data.shards import checked_ids
 from ncalr.errors import BadInput
@@ -60,9 +61,9 @@ class EncodedPool:
         return out
 
     def encoded(self, at: int) -> bytes:
-        """The image at a position as it lies there, not decoded; nothing where there is none."""
+        """The image at a position as it lies there, not decoded; nothing where there is none that can be read."""
         image = self._images[at]
-        return image if isinstance(image, bytes) else b"" if image is None else Path(image).read_bytes()
+        return image if isinstance(image, bytes) else b"" if image is None else first_bytes(Path(image))
 
     def __len__(self) -> int:
         return len(self._images)

@@ -17,6 +17,15 @@ def sync_folder(folder: Path) -> None:
         os.close(place)
 
 
+def first_bytes(path: Path, most: int = -1) -> bytes:
+    """The first bytes of a file, or all of them; none where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError:
+        return b""
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write beside the file, sync, then take its place in one step; where that fails, the old file is as it was."""
     part = path.with_name(path.name + ".part")

@@ -4,7 +4,8 @@
 
 Every id, label and class name counts. Of the contents, 256 items of the pool and of the test set do, spread over their
 ids, and the sizes of 10,000 image files: a pool may be large. Encoded images are read as they lie and not decoded, so
-that another version of a library changes nothing. Nor does the order of the items: an id is permanent.
+that another version of a library changes nothing. Nor does the order of the items: an id is permanent. A file that
+cannot be read is an empty one here: whoever needs what is in it says what is the matter.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from ncalr.data.dataset import Dataset
 from ncalr.data.encoded import EncodedPool
+from ncalr.data.files import first_bytes
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import Pool
 from ncalr.data.splits import Subset
@@ -74,7 +76,8 @@ def _of_set(pool: Pool, labels: npt.NDArray[np.int64]) -> Fingerprint:
     order, ids = np.argsort(pool.ids, kind="stable"), np.asarray(pool.ids)
     ids = ids.astype("<i8") if ids.dtype.kind in "iu" else ids  # as wide on every system
     sample, more = order[_spread(len(pool), ITEMS)].tolist(), order[_spread(len(pool), SIZES)].tolist()
-    sizes = (str(file.stat().st_size).encode() for file in (_file(pool, at) for at in more) if file is not None)
+    files = (_file(pool, at) for at in more)
+    sizes = (_size(file) for file in files if file is not None)
     return {
         "items": len(pool),
         "shape": list(pool.shape),
@@ -103,10 +106,14 @@ def _content(pool: Pool, at: int) -> bytes:
     if isinstance(pool, EncodedPool):
         return _digest(pool.encoded(at))
     file = _file(pool, at)
-    if file is None:
-        return b"".join(_words(pool.read(np.array([at]))))
-    with file.open("rb") as opened:
-        return _digest(opened.read(MOST))
+    return b"".join(_words(pool.read(np.array([at])))) if file is None else _digest(first_bytes(file, MOST))
+
+
+def _size(file: Path) -> bytes:
+    try:
+        return str(file.stat().st_size).encode()
+    except OSError:
+        return b""
 
 
 def _words(values: npt.NDArray[Any]) -> Iterable[bytes]:

@@ -24,12 +24,8 @@ def claim_all(out: Path, claims: Mapping[Path, Claim], data: Fingerprint) -> Non
     Where no training has ended in any of them, what was begun for something else is cleared away: its journals have the
     first labels alone, which the same oracles give again.
     """
-    there = _there(out)
-    if (
-        "strategies" in there
-        and not has_learnt(out)
-        and not all(_fits(folder, claims[folder], data) for folder in claims)
-    ):
+    fits = all(_fits(folder, claims[folder], data) for folder in claims)
+    if not fits and "strategies" in _there(out) and not has_learnt(out):
         _clear(out)
     for folder, one in claims.items():
         claim_experiment(folder, one, data)

@@ -188,12 +188,13 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
     """
     path = folder / DATA
     known = read_claim(path) if path.exists() else None
+    if known == data:
+        return
     mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
     if mended or not has_begun(folder):
-        if known != data:
-            write_whole(path, json.dumps(data, indent=1))
-        return
-    check_data(folder, data)
+        write_whole(path, json.dumps(data, indent=1))
+    else:
+        check_data(folder, data)
 
 
 def check_data(folder: Path, data: Fingerprint) -> None:
