@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
@@ -39,6 +40,18 @@ def loaded_by(code: str) -> set[str]:
     program = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.stem)
+def test_text_files_are_utf_8_whatever_the_system_takes(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or any(word.arg == "encoding" for word in node.keywords):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        words = [part.value for part in node.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        bare = name in ("read_text", "write_text")
+        bare |= name == "open" and any(re.fullmatch("[rwax][+]?", word) for word in words)
+        assert not bare, f"line {node.lineno} names no encoding"
 
 
 def test_import_loads_nothing_heavy():

@@ -251,6 +251,12 @@ def test_without_torch_the_line_that_installs_it(words, tmp_path, monkeypatch):
     assert not (tmp_path / "there").exists()
 
 
+def test_without_matplotlib_nothing_is_trained_in_vain(tmp_path):
+    _, errors, code = without("matplotlib", MAIN, "run", "digits", "--out", tmp_path / "there")
+    assert (code, errors) == (2, "ncalr: a report needs matplotlib; install it with: pip install 'ncalr[lab]'\n")
+    assert not (tmp_path / "there").exists()
+
+
 def test_a_module_that_nobody_knows_is_a_fault_of_ours():
     _, errors, code = without("ncalr.acquire.query", MAIN, "query", "-k", 1)
     assert code == 1

@@ -149,7 +149,7 @@ def report(
     from ncalr.lab.session import report_again
 
     page = report_again(folders, root, out)
-    print((page.parent / "summary.json").read_text() if as_json else f"report: {page}")
+    print((page.parent / "summary.json").read_text(encoding="utf-8") if as_json else f"report: {page}")
 
 
 def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:
@@ -164,7 +164,7 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
     except KeyboardInterrupt:
         print(f"\nstopped; nothing is lost. Go on with: {shlex.join(['ncalr', 'resume', str(out)])}")
         raise typer.Exit(130) from None
-    found = json.loads((out / "summary.json").read_text())
+    found = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     if "noises" in found:
         _print_noises(found["noises"])
     else:

@@ -191,7 +191,7 @@ def _writing(folder: Path) -> Iterator[None]:
     """Hold the folder for writing; a second writer is turned away. The lock dies with the process."""
     import fcntl
 
-    with (folder / "lock").open("a") as file:
+    with (folder / "lock").open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -120,7 +120,7 @@ def _arrays(folder: Path, split: str) -> Strangers:
     return Strangers(
         ArrayPool(_array(folder / f"{split}_images.npy")),
         np.load(labels) if labels.exists() else None,
-        [str(one) for one in json.loads(names.read_text())] if names.exists() else [],
+        [str(one) for one in json.loads(names.read_text(encoding="utf-8"))] if names.exists() else [],
     )
 
 

@@ -31,7 +31,7 @@ def read_evaluations(run: Run) -> list[Line]:
     path = run.journal.folder / EVALUATIONS
     if not path.exists():
         return []
-    lines = path.read_text().splitlines(keepends=True)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 

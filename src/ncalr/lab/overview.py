@@ -68,7 +68,7 @@ def write_overview(
             notes.append(f"{noise}: no training has finished yet.")
             continue
         write_report(folder / name, class_names, pool, out / name, truth)
-        summary = json.loads((out / name / "summary.json").read_text())
+        summary = json.loads((out / name / "summary.json").read_text(encoding="utf-8"))
         notes += [f"{noise}: {word}" for word in curves_of(runs)[1]]
         wrong = {"wrong": wrong_at_last(runs, known), "wrong_answers": (pool_wrong or {}).get(member.noise)}
         found.append({"noise": noise, "folder": name, **wrong, "summary": summary})
@@ -81,10 +81,12 @@ def write_overview(
         what = "stopped" if ended[one["noise"]] else "not finished"
         notes.append(f"{one['noise']}: {what}, its figures are those up to {last:,.0f}.")
     _write_csv(out / "noises.csv", found)
-    (out / "summary.json").write_text(json.dumps({"noises": found, "notes": notes}, indent=1, allow_nan=False))
-    (out / "report.md").write_text(markdown_table(*overview_rows(found)))
+    (out / "summary.json").write_text(
+        json.dumps({"noises": found, "notes": notes}, indent=1, allow_nan=False), encoding="utf-8"
+    )
+    (out / "report.md").write_text(markdown_table(*overview_rows(found)), encoding="utf-8")
     page = out / "report.html"
-    page.write_text(_page(study, folder, found, notes))
+    page.write_text(_page(study, folder, found, notes), encoding="utf-8")
     return page
 
 
@@ -167,7 +169,7 @@ def _write_csv(path: Path, found: list[dict[str, Any]]) -> None:
         "budget",
         *(f"{n}{'' if s == 'mean' else '_' + s}" for n in names for s in sides),
     ]
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*head, "p_holm", "wrong_answers"])
         for one in found:

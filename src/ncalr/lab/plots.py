@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from textwrap import wrap
 from typing import Any
 
@@ -272,12 +273,17 @@ def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
+def check_plots() -> None:
+    """Raise where pictures cannot be drawn, before the work that they would show."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("a report needs matplotlib; install it with: pip install 'ncalr[lab]'")
+
+
 def _figure(width: float, height: float, shape: tuple[int, int] = (1, 1)) -> tuple[Any, Any]:
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a report needs matplotlib; install it with: pip install 'ncalr[lab]'") from None
+    check_plots()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none", "font.size": 10})
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(*shape, squeeze=False)

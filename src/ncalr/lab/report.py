@@ -90,10 +90,10 @@ def write_report(
         found["ended"] = [name for name in found["strategies"] if name not in going]
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)
-    (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False))
-    (out / "report.md").write_text(markdown_table(*result_rows(found)))
+    (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
+    (out / "report.md").write_text(markdown_table(*result_rows(found)), encoding="utf-8")
     page = out / "report.html"
-    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known))
+    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known), encoding="utf-8")
     return page
 
 
@@ -314,7 +314,7 @@ def _page(
         f"<pre>{escape(json.dumps(experiment.as_dict(), indent=1))}</pre>",
     ]
     if environment is not None:
-        parts.append(f"<pre>{escape(environment.read_text())}</pre>")
+        parts.append(f"<pre>{escape(environment.read_text(encoding='utf-8'))}</pre>")
     return whole_page(experiment.dataset, parts)
 
 
@@ -512,7 +512,7 @@ def markdown_table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["strategy", "seed", "labels", "accuracy", "items", "wrong"])
         for run in runs:

@@ -21,6 +21,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
 from ncalr.lab.noise import truth_of, wrong_answers
 from ncalr.lab.overview import write_overview
+from ncalr.lab.plots import check_plots
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, pairs, read_experiment, read_runs
 from ncalr.lab.study import Study, members_of, read_plan
@@ -51,6 +52,7 @@ def carry_out(
     """
     from ncalr.learn import TorchLearner
 
+    check_plots()
     members = members_of(plan)
     experiment = next(iter(members.values()))
     dataset = load(experiment.dataset, root)

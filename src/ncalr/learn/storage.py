@@ -52,7 +52,7 @@ def load_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `save_model` wrote."""
     if not (folder / "model.json").exists():
         raise BadInput(f"no model in {folder}: expected model.json and model.safetensors there")
-    return read_arrays(folder / "model.safetensors"), json.loads((folder / "model.json").read_text())
+    return read_arrays(folder / "model.safetensors"), json.loads((folder / "model.json").read_text(encoding="utf-8"))
 
 
 def fingerprint(task: Any, recipe: dict[str, Any], network: str) -> str:
@@ -87,7 +87,7 @@ class Checkpoint:
         """The last state, or None where there is none. One of another training is an error: nothing is overwritten."""
         if self.folder is None or not (self.folder / "training.json").exists():
             return None
-        facts = json.loads((self.folder / "training.json").read_text())
+        facts = json.loads((self.folder / "training.json").read_text(encoding="utf-8"))
         if facts["belongs"] != self.belongs:
             raise BadInput(
                 f"{self.folder} holds the checkpoint of another training (other labels, recipe, network or seed); "

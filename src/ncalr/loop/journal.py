@@ -97,7 +97,7 @@ class Journal:
         import fcntl
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("a+") as file:
+        with (self.folder / "lock").open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -114,7 +114,7 @@ class Journal:
     def threads(self) -> Iterator[None]:
         """torch with the threads the run began with: with another number the sums of a CPU come out otherwise."""
         path, torch = self.folder / "environment.json", sys.modules.get("torch")
-        wanted = json.loads(path.read_text()).get("threads") if path.exists() else None
+        wanted = json.loads(path.read_text(encoding="utf-8")).get("threads") if path.exists() else None
         if torch is None or not wanted:
             yield
             return
@@ -134,7 +134,7 @@ def without_times(line: dict[str, Any]) -> dict[str, Any]:
 def read_claim(path: Path) -> dict[str, Any]:
     """What a folder is for."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         found = error
     if not isinstance(found, dict):

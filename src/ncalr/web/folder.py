@@ -103,7 +103,7 @@ class Folder:
                 f"{path} can be read by others (mode {mode:o}): whoever has read it can forge sessions. Remove it, and "
                 "a new one is made; everybody then comes in by a new link"
             )
-        return bytes.fromhex(path.read_text())
+        return bytes.fromhex(path.read_text(encoding="utf-8"))
 
     def _of_another(self, source: Path) -> bool:
         """Whether the project here labels something else that is still there."""
