@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -95,3 +96,46 @@ def test_an_unknown_rival_is_said_before_anything_is_trained(folder, monkeypatch
     monkeypatch.setattr("ncalr.evaluate.audit_run.crossfit", None)
     done = audit(folder, "--rival", "cleanlap")
     assert "no rival 'cleanlap'. Did you mean 'cleanlab'?" in str(done.exception)
+
+
+# -- vectors in a file ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Three bunches, a hundred labels, of which every tenth is wrong, and items without one."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 160)
+    np.save(tmp_path / "items.npy", (3 * np.eye(6)[truth] + rng.normal(size=(160, 6))).astype(np.float32))
+    wrong = np.arange(0, 100, 10)
+    given = truth[:100].copy()
+    given[wrong] = (given[wrong] + 1) % 3
+    with open(tmp_path / "labels.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "label"), *((at, "abc"[label]) for at, label in enumerate(given))])
+    return tmp_path / "items.npy", tmp_path / "labels.csv", set(wrong.tolist())
+
+
+def test_labels_of_vectors(vectors, tmp_path):
+    items, labels, wrong = vectors
+    out = tmp_path / "doubts.csv"
+    done = CliRunner().invoke(
+        app, ["audit", str(items), str(labels), "--out", str(out), "--device", "cpu", "--top", "3"]
+    )
+    assert done.exit_code == 0, done.output
+    assert f"{items}, seed 0: 100 labels, of which an estimated" in done.output.splitlines()[0]
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert len(rows) == 100
+    assert len({int(row["id"]) for row in rows[:12]} & wrong) >= 8
+    assert {row["label"] for row in rows} == {"a", "b", "c"}
+
+
+def test_files_and_folders_are_not_mixed_up(vectors, folder):
+    items, labels, _ = vectors
+    for words, said in (
+        ([folder, labels], "is no file"),
+        ([items, labels, "--strategy", "random"], "is a file of vectors"),
+        ([items], "has 0 labels; an audit with 3 folds needs more of them"),
+    ):
+        done = CliRunner().invoke(app, ["audit", *map(str, words)])
+        assert isinstance(done.exception, BadInput)
+        assert said in str(done.exception)

@@ -1,15 +1,20 @@
-"""`ncalr audit`: which labels of a run to look at again."""
+"""`ncalr audit`: which labels of a run, or of vectors in a file, to look at again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(help="The directory of an experiment.")],
+    folder: Annotated[
+        Path, typer.Argument(help="The directory of an experiment, or a file of vectors as for `ncalr suggest`.")
+    ],
+    labels: Annotated[
+        Path | None, typer.Argument(help="The labels of the vectors: a table with the columns id and label, or .npy.")
+    ] = None,
     strategy: Annotated[
         str, typer.Option(help="Whose labels, where the experiment has several; the first if none.")
     ] = "",
@@ -25,24 +30,27 @@ def run(
     device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Find labels that look wrong: a ranked list with suggestions and reasons, and the share that is wrong."""
+    """Find labels that look wrong: a ranked list with suggestions and reasons, and the share that is wrong.
+
+    Examples: ncalr audit runs/digits --out doubts.csv; ncalr audit embeddings.npy labels.csv --out doubts.csv
+    """
     import json
 
     from ncalr.cli.query import check_out
-    from ncalr.evaluate.audit_run import audit_run, write_csv
+    from ncalr.errors import BadInput
+    from ncalr.evaluate.audit_run import audit_run, audit_vectors, write_csv
 
     if out is not None:
         check_out(out, ".csv")
-    report = audit_run(
-        folder,
-        strategy=strategy,
-        seed=seed,
-        folds=folds,
-        recipe=recipe,
-        root=root,
-        device=device,
-        rivals=tuple(rival or ()),
-    )
+    how: dict[str, Any] = {"folds": folds, "recipe": recipe, "device": device, "rivals": tuple(rival or ())}
+    if folder.is_file():
+        if strategy:
+            raise BadInput(f"--strategy chooses among the runs of an experiment; {folder} is a file of vectors")
+        report = audit_vectors(folder, labels, seed=seed or 0, **how)
+    elif labels is not None:
+        raise BadInput(f"labels ({labels}) go with a file of vectors; {folder} is no file")
+    else:
+        report = audit_run(folder, strategy=strategy, seed=seed, root=root, **how)
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
         if out is not None:

@@ -1,4 +1,4 @@
-"""Audit the labels of a run: cross-fit networks on them, judge, and say what was found.
+"""Audit the labels of a run, or of vectors in a file: cross-fit networks on them, judge, and say what was found.
 
 Where the experiment knows the truth (a study), how well the audit did is said too.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.dataset import load
+from ncalr.data.embeddings import read_embeddings
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
@@ -30,7 +31,7 @@ from ncalr.loop.state import replay
 
 @dataclass(frozen=True)
 class AuditReport:
-    """An audit of a run, as plain data."""
+    """An audit as plain data."""
 
     summary: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -51,8 +52,7 @@ def audit_run(
 ) -> AuditReport:
     """The labels that a run has so far, judged by networks that were not shown them."""
     experiment = read_experiment(folder)
-    for rival in rivals:  # one that is not there is missed before anything is trained
-        doubts_of(rival, np.eye(2), np.arange(2))
+    _check_rivals(rivals)
     dataset = load(experiment.dataset, root)
     check_data(Path(folder), fingerprint(dataset))
     run = _chosen(read_runs(folder), strategy, seed)
@@ -62,25 +62,63 @@ def audit_run(
     ids, given = np.array(list(labels)), np.array(list(labels.values()), np.int64)
     if learner is None:
         learner = tolerant_learner(experiment.network, recipe or experiment.recipe, device, change=not recipe)
-    fitted = crossfit(learner, dataset.pool, ids, given, len(dataset.classes), folds=folds, seed=run.seed)
-    found = audit(
-        fitted.features,
-        fitted.logits,
-        given,
-        fitted.log,
-        classes=len(dataset.classes),
-        folds=fitted.folds,
-        rivals=rivals,
-    )
     truth = dataset.labels[positions_of(dataset.pool, ids)]
-    summary = {"strategy": run.strategy, "seed": run.seed, "labels": len(ids), **_shares(found, dataset.classes)}
-    wrong = given != truth
+    whose = {"strategy": run.strategy, "seed": run.seed}
+    return _report(whose, learner, dataset.pool, ids, given, dataset.classes, folds, run.seed, rivals, truth)
+
+
+def audit_vectors(
+    items: Path | str,
+    labels: Path | str | None = None,
+    *,
+    seed: int = 0,
+    folds: int = 3,
+    recipe: str = "",
+    device: Any = None,
+    rivals: Sequence[str] = (),
+) -> AuditReport:
+    """The labels of vectors in a file (`ncalr.data.embeddings`), judged by perceptrons that were not shown them."""
+    _check_rivals(rivals)
+    found = read_embeddings(items, labels)
+    known = found.labels >= 0
+    if known.sum() < 2 * folds:
+        raise BadInput(f"{labels or items} has {known.sum()} labels; an audit with {folds} folds needs more of them")
+    learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
+    of = {"items": str(items), "seed": seed}
+    ids, given = found.pool.ids[known], found.labels[known]
+    return _report(of, learner, found.pool, ids, given, found.classes, folds, seed, rivals, notes=found.notes)
+
+
+def _check_rivals(rivals: Sequence[str]) -> None:
+    """One that is not there is missed before anything is trained."""
+    for rival in rivals:
+        doubts_of(rival, np.eye(2), np.arange(2))
+
+
+def _report(
+    whose: dict[str, Any],
+    learner: Any,
+    pool: Any,
+    ids: Any,
+    given: Any,
+    classes: list[str],
+    folds: int,
+    seed: int,
+    rivals: Sequence[str],
+    truth: Any = None,
+    notes: Sequence[str] = (),
+) -> AuditReport:
+    fitted = crossfit(learner, pool, ids, given, len(classes), folds=folds, seed=seed)
+    arrays = (fitted.features, fitted.logits, given, fitted.log)
+    found = audit(*arrays, classes=len(classes), folds=fitted.folds, rivals=rivals)
+    summary = {**whose, "labels": len(ids), **_shares(found, classes)}
+    wrong = np.zeros(len(ids), bool) if truth is None else given != truth
     if wrong.any() and not wrong.all():
         judged = {name: _judged(found.details[name], wrong) for name in rivals}
         summary["known"] = {"wrong": float(wrong.mean()), **_judged(found.doubt, wrong), **judged}
-    if found.notes:
-        summary["notes"] = list(found.notes)
-    return AuditReport(summary, found.rows(None, ids, dataset.classes), _words(summary))
+    if notes or found.notes:
+        summary["notes"] = [*notes, *found.notes]
+    return AuditReport(summary, found.rows(None, ids, classes), _words(summary))
 
 
 def _judged(doubt: Any, wrong: Any) -> dict[str, float]:
@@ -130,9 +168,10 @@ def _shares(found: Audit, classes: list[str]) -> dict[str, Any]:
 
 
 def _words(summary: dict[str, Any]) -> list[str]:
+    whose = summary.get("items") or summary["strategy"]
     lines = [
-        f"{summary['strategy']}, seed {summary['seed']}: {summary['labels']:,} labels, of which an estimated "
-        f"{summary['wrong']:.1%} are wrong ({summary['low']:.1%} to {summary['high']:.1%})"
+        f"{whose}, seed {summary['seed']}: {summary['labels']:,} labels, of which an estimated {summary['wrong']:.1%} "
+        f"are wrong ({summary['low']:.1%} to {summary['high']:.1%})"
     ]
     known = [(name, values) for name, values in summary["by class"].items() if values[0] is not None]
     worst = sorted(known, key=lambda pair: -pair[1][0])[:3]
