@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 import ncalr
 from ncalr.cli.app import app
-from ncalr.data import load
+from ncalr.data import ArrayPool, load
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, NcalrError
 from ncalr.evaluate.audit_run import audit_run
@@ -25,7 +26,7 @@ from ncalr.lab.runner import read_experiment, read_runs
 from ncalr.lab.session import _one_seed, carry_out, report_again
 from ncalr.lab.study import Study, read_plan
 from ncalr.learn import SklearnLearner
-from ncalr.loop.journal import DATA, Journal, without_times
+from ncalr.loop.journal import DATA, Busy, Journal, without_times
 
 
 class Quick(SklearnLearner):
@@ -373,3 +374,78 @@ def test_one_broken_image_and_the_command_again(tmp_path, monkeypatch):
     done = invoke(*words, "--strategy", "random", "--end", 12)
     assert done.exit_code == 0, done.exception
     assert [run.strategy for run in read_runs(tmp_path / "out")] == ["random"]
+
+
+# -- what is not the runner's stays ----------------------------------------------------------------------------------
+
+
+def begun(out, **changes):
+    """A folder of an experiment whose runs have their first labels and no training."""
+    plan = Experiment(strategies=("random",), seeds=1, start=12, step=8, end=20, **changes)
+    claim_all(out, {out: plan.as_dict()}, fingerprint(load("digits")))
+    journal = Journal(out / "runs" / "random-0")
+    journal.begin({"strategy": "random", "budgets": [12, 20], "seed": 0})
+    journal.append({"ids": [1], "labels": [1]})
+    return journal
+
+
+def again(out, data="digits", **changes):
+    plan = Experiment(strategies=("random",), seeds=1, start=12, step=8, end=20, **changes)
+    claim_all(out, {out: plan.as_dict()}, fingerprint(load(data)))
+
+
+def test_projects_and_other_experiments_below_are_left_alone(tmp_path):
+    begun(tmp_path)
+    begun(tmp_path / "other")
+    for place in ("photos.ncalr", "runs/texts.ncalr", "runs/random-0 copy"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "journal.jsonl").write_text('{"label": 1}\n')
+        (tmp_path / place / "labels.db").write_text("labels of people")
+    before = files(tmp_path / "other")
+    with pytest.raises(BadInput, match="holds another experiment"):
+        again(tmp_path, network="mlp")
+    assert files(tmp_path / "other") == before
+    assert len(list(tmp_path.rglob("labels.db"))) == 3
+    assert len(list(tmp_path.rglob("texts.ncalr/journal.jsonl"))) == 1
+
+
+def test_what_was_begun_for_something_else_makes_room(tmp_path):
+    journal = begun(tmp_path)
+    (journal.folder / "models").symlink_to(tmp_path)
+    again(tmp_path, network="mlp")
+    assert not journal.lines()
+    assert json.loads((tmp_path / "experiment.json").read_text())["network"] == "mlp"
+
+
+def test_runs_behind_a_link_count(tmp_path):
+    begun(tmp_path / "elsewhere")
+    with (tmp_path / "elsewhere" / "runs" / "random-0" / "journal.jsonl").open("a") as file:
+        file.write('{"accuracy":0.5}\n')
+    begun(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "runs")
+    (tmp_path / "out" / "runs").symlink_to(tmp_path / "elsewhere" / "runs")
+    with pytest.raises(BadInput, match="holds another experiment"):
+        again(tmp_path / "out", network="mlp")
+
+
+@pytest.mark.parametrize("changes", [{"network": "mlp"}, {}])
+def test_nothing_changes_while_somebody_is_inside(tmp_path, changes):
+    journal = begun(tmp_path)
+    before = files(tmp_path)
+    with journal.locked():
+        if changes:
+            with pytest.raises(Busy):
+                again(tmp_path, **changes)
+        else:
+            again(tmp_path)
+    assert {name: text for name, text in files(tmp_path).items() if "lock" not in str(name)} == {
+        name: text for name, text in before.items() if "lock" not in str(name)
+    }
+
+
+def test_names_that_are_no_utf_8_and_classes_that_are_numbers(tmp_path):
+    one = replace(load("digits"), classes=list(range(10)))
+    assert fingerprint(one) == fingerprint(replace(one, classes=[str(number) for number in range(10)]))
+    names = np.array(["caf\udce9", "b"])
+    odd = replace(one, pool=ArrayPool(np.zeros((2, 8, 8), np.uint8), names), labels=np.zeros(2, int))
+    assert fingerprint(odd)["pool"]["items"] == 2

@@ -37,7 +37,7 @@ def fingerprint(dataset: Dataset) -> Fingerprint:
     """What tells these data from others, as plain data."""
     return {
         "version": VERSION,
-        "classes": {"count": len(dataset.classes), "names": _hash(name.encode() for name in dataset.classes)},
+        "classes": {"count": len(dataset.classes), "names": _hash(_text(name) for name in dataset.classes)},
         "pool": _of_set(dataset.pool, dataset.labels),
         "test": _of_set(dataset.test, dataset.test_labels),
     }
@@ -119,8 +119,13 @@ def _size(file: Path) -> bytes:
 def _words(values: npt.NDArray[Any]) -> Iterable[bytes]:
     """Texts one by one; numbers at once, in one order of bytes."""
     if values.dtype.kind in "OU":
-        return [str(value).encode() for value in values.ravel().tolist()]
+        return [_text(value) for value in values.ravel().tolist()]
     return [np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()]
+
+
+def _text(value: Any) -> bytes:
+    """A text as bytes; names of files may hold what is no UTF-8."""
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _digest(content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,27 @@ from ncalr.errors import BadInput
 from ncalr.loop.journal import DATA, Journal, claim, has_learnt, keep_data, read_claim
 
 Claim = dict[str, Any]
+MEMBERS = "members"
+"""Where the claim of several experiments in one folder names them (`study.py`)."""
 
 
 def claim_all(out: Path, claims: Mapping[Path, Claim], data: Fingerprint) -> None:
     """Claim `out` and the folders below it, each for its experiment, all with the same data.
 
     Where no training has ended in any of them, what was begun for something else is cleared away: its journals have the
-    first labels alone, which the same oracles give again.
+    first labels alone, which the same oracles give again. Nothing changes while a process is in one of the runs.
     """
     fits = all(_fits(folder, claims[folder], data) for folder in claims)
-    if not fits and "strategies" in _there(out) and not has_learnt(out):
-        _clear(out)
-    for folder, one in claims.items():
-        claim_experiment(folder, one, data)
+    runs = _runs({*claims, *(out / name for name in _there(out).get(MEMBERS, ()))})
+    with ExitStack() as locks:
+        if not all(_is_as_wanted(folder, claims[folder], data) for folder in claims):
+            for run in runs:
+                locks.enter_context(Journal(run).locked())
+        if not fits and "strategies" in _there(out) and not has_learnt(out):
+            for run in runs:
+                _clear(run)
+        for folder, one in claims.items():
+            claim_experiment(folder, one, data)
 
 
 def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = None) -> None:
@@ -69,17 +77,27 @@ def _there(folder: Path) -> Claim:
         return {}
 
 
+def _is_as_wanted(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
+    path = folder / DATA
+    return _there(folder) == json.loads(json.dumps(wanted)) and not (path.exists() and read_claim(path) != data)
+
+
 def _fits(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
     path = folder / DATA
     same = not _there(folder) or _grown(folder, json.loads(json.dumps(wanted)), data)
     return same and not (path.exists() and differences(read_claim(path), data))
 
 
-def _clear(out: Path) -> None:
-    """Take away the runs below a folder, and no others: a process that is in one of them is left alone."""
-    with ExitStack() as locks:
-        runs = [journal.parent for journal in sorted(out.rglob("journal.jsonl"))]
-        for run in runs:
-            locks.enter_context(Journal(run).locked())
-        for path in (path for run in runs for path in run.iterdir() if path.name != "lock"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def _runs(folders: Iterable[Path]) -> list[Path]:
+    """The runs of these experiments: folders that a runner has claimed, and no others."""
+    found = [path.parent for folder in sorted(folders) for path in sorted(folder.glob("runs/*/journal.jsonl"))]
+    return [run for run in found if {"strategy", "budgets"} <= _there(run).keys()]
+
+
+def _clear(run: Path) -> None:
+    """Take away what a run has, but its lock."""
+    for path in run.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()

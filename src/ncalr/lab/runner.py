@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.errors import BadInput
-from ncalr.lab.claims import claim_experiment
+from ncalr.lab.claims import MEMBERS, claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
 from ncalr.loop.answers import policy
@@ -26,8 +26,6 @@ from ncalr.loop.state import Line, State, replay
 from ncalr.loop.stopping import stops_of
 
 Watcher = Callable[["Run"], None]
-MEMBERS = "members"
-"""Where the claim of several experiments in one folder names them (`study.py`)."""
 
 
 @dataclass

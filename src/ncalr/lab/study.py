@@ -18,8 +18,9 @@ from zlib import crc32
 
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput
+from ncalr.lab.claims import MEMBERS
 from ncalr.lab.experiment import Experiment
-from ncalr.lab.runner import MEMBERS, file_name, read_experiment
+from ncalr.lab.runner import file_name, read_experiment
 from ncalr.loop.journal import read_claim
 
 NONE = "none"

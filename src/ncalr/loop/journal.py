@@ -170,14 +170,20 @@ def claim(folder: Path, experiment: dict[str, Any]) -> None:
         write_whole(path, json.dumps(plain, indent=1))
 
 
+def journals(folder: Path) -> list[Path]:
+    """Those of a single run, of an experiment's runs, and of the runs of its members; a folder may be a link."""
+    places = ("journal.jsonl", "runs/*/journal.jsonl", "*/runs/*/journal.jsonl")
+    return [path for place in places for path in sorted(folder.glob(place))]
+
+
 def has_begun(folder: Path) -> bool:
-    """Whether a journal below the folder has a line."""
-    return any(journal.stat().st_size for journal in folder.rglob("journal.jsonl"))
+    """Whether a journal of the folder has a line."""
+    return any(journal.stat().st_size for journal in journals(folder))
 
 
 def has_learnt(folder: Path) -> bool:
-    """Whether a training of a run below the folder has ended: before that, its journal has the first labels alone."""
-    return any(b'"accuracy":' in journal.read_bytes() for journal in folder.rglob("journal.jsonl"))
+    """Whether a training of a run of the folder has ended: before that, its journal has the first labels alone."""
+    return any(b'"accuracy":' in journal.read_bytes() for journal in journals(folder))
 
 
 def keep_data(folder: Path, data: Fingerprint) -> None:
