@@ -6,6 +6,7 @@ Light on purpose: the process that decodes pictures for the labelling page (`nca
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -41,6 +42,8 @@ def in_eight_bits(image: Any) -> Any:
         return image
     wide = image.convert("I") if image.mode.startswith("I;16") else image
     low, high = wide.getextrema()
+    if not (isfinite(low) and isfinite(high)):
+        raise ValueError("it has pixels that are NaN or infinite")
     if low == high:  # one value everywhere: where it lies within 16 bits
         low, high = 0, max(high, 65535)
     scale = 255 / (high - low)

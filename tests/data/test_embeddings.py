@@ -55,13 +55,39 @@ def test_a_table_with_a_column_a_dimension(folder, by):
     assert found.pool.ids.tolist() == ["i0", "i1", "i2", "i3", "i4"]
     assert found.labels.tolist() == [-1, -1, 0, -1, -1]
     assert found.classes == ["cat"]
-    assert found.notes == ("columns that are no part of the vectors: text",)
+    assert found.notes == ("columns that are no part of the vectors: text", "the vectors are 3 columns, f0 to f2")
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_row_numbers_of_pandas_are_no_dimension(folder, name):
+    rows = [(at, *row) for at, row in enumerate(VECTORS)]
+    found = read_embeddings(table(folder / "t.csv", [name, "x", "y", "z"], rows))
+    assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
+    assert found.notes[0] == f"columns that are no part of the vectors: {name or '(no name)'}"
+
+
+def test_class_numbers_that_pandas_wrote_as_floats(folder):
+    labels = table(folder / "l.csv", ["id", "label"], [(0, "10.0"), (1, "2.0"), (2, ""), (3, "0.0")])
+    assert read_embeddings(folder / "items.npy", labels).labels.tolist() == [10, 2, -1, 0, -1]
+
+
+def test_one_name_among_numbers(folder):
+    labels = table(folder / "l.csv", ["id", "label"], [(3, "b"), ("extra_7", "a"), (0, "a")])
+    found = read_embeddings(folder / "items.npy", labels)
+    assert found.labels.tolist() == [0, -1, -1, 1, -1]
+    assert found.notes == ("1 of 3 labels are of no item, ignored: 'extra_7'",)
+
+
+def test_array_labels_that_count_from_one_are_noticed(folder):
+    np.save(folder / "l.npy", np.array([1, 2, -1, 3, 1]))
+    (note,) = read_embeddings(folder / "items.npy", folder / "l.npy").notes
+    assert note.startswith("the labels lie in 1..3, and classes count from 0")
 
 
 def test_a_table_with_one_column_of_lists_and_numbers_beside(folder):
     """Where there are lists, a number beside them is no dimension."""
     lines = [{"id": at, "vector": row.tolist(), "age": 7} for at, row in enumerate(VECTORS)]
-    path = folder / "t.jsonl"
+    path = folder / "t.ndjson"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read_embeddings(path)
     assert found.pool.read(slice(None)).tolist() == VECTORS.tolist()
@@ -143,7 +169,7 @@ def test_what_is_no_table_of_vectors(folder):
     with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
         read_embeddings(folder / "t.jsonl")
     (folder / "t.jsonl").write_text("[1, 2\n")
-    with pytest.raises(BadInput, match="the first line: cannot be read"):
+    with pytest.raises(BadInput, match="is no table that can be read"):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))

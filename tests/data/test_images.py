@@ -145,3 +145,13 @@ def test_heic_alone_says_what_to_do(tmp_path):
         EncodedPool([b"no image"], size=8).read(slice(None))
     assert "HEIC" not in str(error.value)
     assert "_io" not in str(error.value)
+
+
+def test_pixels_that_are_no_numbers_are_said_and_can_be_left_out(tmp_path):
+    values = np.arange(64, dtype=np.float32).reshape(8, 8)
+    Image.fromarray(values).save(tmp_path / "good.tif")
+    values[3, 3] = np.inf
+    Image.fromarray(values).save(tmp_path / "bad.tif")
+    with pytest.raises(BadInput, match="NaN or infinite"):
+        ImagePool(tmp_path, size=8).read(np.arange(2))
+    assert len(ImagePool(tmp_path, size=8, skip_broken=True)) == 1

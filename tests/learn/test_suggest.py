@@ -54,6 +54,10 @@ def test_ids_and_what_is_excluded(problem):
     again = suggest(5, vectors, labels, ids=names, exclude=[names[0], *first.ids[:2]])
     assert again.ids[:3].tolist() == first.ids[2:].tolist()
     assert suggest(5, vectors, labels, ids=names, exclude=names[:M]).ids.tolist() == first.ids.tolist()
+    assert (
+        suggest(5, vectors, labels, ids=names, exclude={*first.ids[:2].tolist()}).ids[:3].tolist()
+        == first.ids[2:].tolist()
+    )
 
 
 @pytest.mark.parametrize("strategy", ["typiclust", "coreset", "random"])

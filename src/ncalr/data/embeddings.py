@@ -8,22 +8,20 @@ Labels may be missing: they come as items are labelled.
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.acquire.door import some
-from ncalr.data.pool import ArrayPool, positions_of
-from ncalr.data.tables import Source, ids_from, labels_from, open_table, pool_from, separator
+from ncalr.acquire.door import counted_from_one, some
+from ncalr.data.pool import ArrayPool
+from ncalr.data.tables import Source, columns_of, ids_from, labels_from, open_table, pool_from
 from ncalr.errors import BadInput
 
 ID, LABEL = "id", "label"
+ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
 
 Labels = tuple[npt.NDArray[np.int64], list[str]]
@@ -54,12 +52,13 @@ def read_embeddings(path: str | Path, labels: str | Path | None = None, ids: Any
         raise BadInput(f"ids are for a .npy file; {path} is a table: name its rows in a column {ID!r}")
     else:
         source = open_table(path)
-        heads = _heads(source)
+        heads = columns_of(path)
         pool = pool_from(source, None, _vectors(source, heads, notes), ID if ID in heads else None)
         if LABEL in heads and labels is None:
             found = labels_from(source, LABEL, None, UNLABELLED)
     if labels is not None:
-        found = _numbers(Path(labels), len(pool)) if Path(labels).suffix == ".npy" else _by_id(labels, pool, notes)
+        read = _numbers if Path(labels).suffix == ".npy" else _by_id
+        found = read(Path(labels), pool, notes)
     found = found or (np.full(len(pool), UNLABELLED, np.int64), [])
     return Embeddings(pool, *found, tuple(notes))
 
@@ -74,14 +73,15 @@ def _matrix(path: Path) -> npt.NDArray[Any]:
     return found
 
 
-def _numbers(path: Path, n: int) -> Labels:
+def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     """The labels of a .npy file, in the order of the items."""
-    found = _npy(path)
+    found, n = _npy(path), len(pool)
     if found.shape != (n,) or found.dtype.kind not in "iu" or found.min(initial=0) < UNLABELLED:
         raise BadInput(
             f"{path} holds {found.dtype} of shape {found.shape}; expected a class number for each of the {n} items, "
             f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
         )
+    notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
     return np.array(found, np.int64), [str(number) for number in range(int(found.max(initial=UNLABELLED)) + 1)]
 
 
@@ -94,14 +94,14 @@ def _npy(path: Path) -> npt.NDArray[Any]:
         raise BadInput(f"{path} is not a .npy file that can be read ({error}); save the array by numpy.save") from None
 
 
-def _by_id(path: str | Path, pool: ArrayPool, notes: list[str]) -> Labels:
+def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     """The labels of a table with the columns id and label."""
     source = open_table(path)
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
-    whose = ids_from(source, ID)
-    if pool.ids.dtype.kind == "U":
-        whose = whose.astype(str)
-    known = np.isin(whose, pool.ids) if (whose.dtype.kind == "U") == (pool.ids.dtype.kind == "U") else whose != whose
+    whose, places = ids_from(source, ID), pool.ids
+    if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
+        whose, places = whose.astype(str), places.astype(str)
+    known = np.isin(whose, places)
     if not known.any():
         raise BadInput(
             f"none of the {len(whose)} ids in {path} is an item's: they are {some(whose)}, the items' are "
@@ -110,28 +110,14 @@ def _by_id(path: str | Path, pool: ArrayPool, notes: list[str]) -> Labels:
     if not known.all():
         notes.append(f"{(~known).sum()} of {len(whose)} labels are of no item, ignored: {some(whose[~known])}")
     labels = np.full(len(pool), UNLABELLED, np.int64)
-    labels[positions_of(pool, whose[known])] = given[known]
+    order = np.argsort(places, kind="stable")
+    labels[order[np.searchsorted(places, whose[known], sorter=order)]] = given[known]
     return labels, classes
-
-
-def _heads(source: Source) -> list[str]:
-    """The names of a table's columns."""
-    path, kind = Path(source.path), Path(source.path).suffix.lower()
-    if kind == ".parquet":
-        next(source.rows([]), None)  # says what is missing or damaged
-        return list(import_module("pyarrow.parquet").read_schema(path).names)
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        try:
-            if kind == ".jsonl":
-                return list(json.loads(next((line for line in file if line.strip()), "{}")))
-            return next(csv.reader(file, delimiter=separator(path)), [])
-        except (ValueError, csv.Error) as error:
-            raise BadInput(f"{path}, the first line: cannot be read ({error})") from None
 
 
 def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[str]:
     """The column of vectors, or the columns of numbers, by what the first row holds."""
-    names = [name for name in heads if name not in (ID, LABEL)]
+    names = [name for name in heads if name not in (ID, LABEL, *ROW_NUMBERS)]
     block = next(source.rows(names), None)
     if block is None:
         raise BadInput(f"{source.path} has no rows")
@@ -144,9 +130,11 @@ def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[s
             f"{source.path}: {what}; it has {', '.join(heads)}; expected the vectors, a column a dimension or one of "
             f"lists, and perhaps the columns {ID} and {LABEL}"
         )
-    others = [name for name in names if name not in (lists or numbers)]
+    others = [name for name in heads if name not in (*(lists or numbers), ID, LABEL)]
     if others:
-        notes.append(f"columns that are no part of the vectors: {', '.join(others)}")
+        notes.append(f"columns that are no part of the vectors: {', '.join(name or '(no name)' for name in others)}")
+    if not lists:
+        notes.append(f"the vectors are {len(numbers)} columns, {numbers[0]} to {numbers[-1]}")
     return lists[0] if lists else numbers
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput, MissingExtra, Note
-from ncalr.pixels import ENDINGS, about_heic, in_eight_bits, pages_of
+from ncalr.pixels import ENDINGS, about_heic, in_eight_bits
 
 UNREADABLE = (OSError, ValueError, SyntaxError)
 """What Pillow raises where a file is no image, or not all of one."""
@@ -102,7 +102,7 @@ def decoded(source: Any, shape: tuple[int, int, int]) -> npt.NDArray[np.uint8]:
     images = pillow()
     height, width, channels = shape
     with images.open(source) as file:
-        if pages_of(file) > 1:
+        if file.format == "TIFF" and getattr(file, "is_animated", False):  # counting the pages would read them all
             warnings.warn("there are image files of several pages (TIFF): their first page is read", Note, stacklevel=2)
         image = in_eight_bits(file).convert("RGB" if channels == 3 else "L")
         scale = max(height / image.height, width / image.width)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -331,7 +332,7 @@ def _labels(
         )
     found = [_whole(value) for value, full in zip(column.values, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
-    values = found if source.format.typed or classes is not None else _untyped(found)
+    values = found if source.format.typed or classes is not None else _untyped(_without_fractions(found))
     names = list(classes) if classes is not None else _class_names(values)
     number = {name: at for at, name in enumerate(names)}
     labels = np.full(len(there), 0 if missing is None else missing, np.int64)
@@ -357,6 +358,12 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _without_fractions(values: list[str]) -> list[str]:
+    """The same in a file without types: 1.0, 2.0, ... where all are so."""
+    fractions = [re.fullmatch(r"(-?\d+)\.0+", value) for value in values]
+    return [found[1] if found else "" for found in fractions] if all(fractions) else values
+
+
 def _class_names(values: list[Any]) -> list[str]:
     numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     texts = sorted({value for value in values if isinstance(value, str)})
@@ -380,6 +387,31 @@ def _aligned(
 
 
 # Files
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a table's columns, from its first line."""
+    try:
+        return _first_line(path)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
+
+
+def _first_line(path: Path) -> list[str]:
+    if path.suffix.lower() == ".parquet":
+        try:
+            names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
+        except ImportError:
+            raise MissingExtra("reading Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
+        return names
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline(2**20)
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        first = json.loads(line or "{}")
+        return list(first) if isinstance(first, dict) else []
+    return next(csv.reader([line], delimiter=separator(path)), [])
 
 
 def separator(path: Path, wanted: Sequence[str] = ()) -> str:

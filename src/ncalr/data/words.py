@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +81,7 @@ class Words:
             with np.load(folder / FILE, allow_pickle=False) as found:
                 letters, terms = json.loads(found["terms"].tobytes())
                 return cls(terms, found["rarity"], found["directions"], letters)
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
             raise BadInput(f"{folder / FILE} cannot be read ({error}); save the model again") from None
 
     def _turned(self, table: Any) -> Rows:

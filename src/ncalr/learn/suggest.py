@@ -111,5 +111,6 @@ def _others(exclude: Any, labelled: Any) -> Any:
     """The ids to exclude that are not labelled: those are not in question anyway."""
     if exclude is None:
         return None
-    left = np.asarray(exclude)[~np.isin(exclude, labelled)]
+    given = np.asarray(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
+    left = given[~np.isin(given, labelled)]
     return left if len(left) else None

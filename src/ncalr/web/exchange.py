@@ -20,7 +20,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,24 +187,26 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
     Classes that are not known are refused, not made: a typo would become a class.
     """
     now, count = store.clock.now(), 0
+    texts: dict[str, list[int]] = {}  # the items of each text; read once, where a record goes by its text
     for batch in _batches(given):
-        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace))
+        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts))
     return count
 
 
-def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool) -> int:
-    by_text = cache(partial(_by_text, conn))
-    return sum(_take(conn, now, record, _found(conn, record, by_text), replace) for record in batch)
+def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool, texts: dict[str, list[int]]) -> int:
+    return sum(_take(conn, now, record, _found(conn, record, texts), replace) for record in batch)
 
 
-def _found(conn: Connection, record: Record, by_text: Callable[[], dict[str, list[Any]]]) -> Any:
+def _found(conn: Connection, record: Record, texts: dict[str, list[int]]) -> Any:
     """The item that a record is about: by its name; by its text where others gave it a name of their own."""
     row = conn.execute(select(schema.item).where(schema.item.c.name == record.name)).first()
     if row is not None and (record.text is None or row.text in (None, record.text)):
         return row
-    same = by_text().get(record.text or "", []) if record.text is not None else []
+    if record.text is not None and not texts:
+        texts.update(_by_text(conn))
+    same = texts.get(record.text, []) if record.text is not None else []
     if len(same) == 1:
-        return same[0]
+        return conn.execute(select(schema.item).where(schema.item.c.id == same[0])).one()
     if same:
         raise BadInput(
             f"there is no item {record.name!r}, and {len(same)} items have its text ({record.text!r:.60}); name the "
@@ -218,10 +220,11 @@ def _found(conn: Connection, record: Record, by_text: Callable[[], dict[str, lis
     raise BadInput(f"there is no item {record.name!r} in this project; its labels cannot be taken in")
 
 
-def _by_text(conn: Connection) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for row in conn.execute(select(schema.item).where(schema.item.c.text.is_not(None))):
-        found.setdefault(row.text, []).append(row)
+def _by_text(conn: Connection) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    item = schema.item.c
+    for place, text in conn.execute(select(item.id, item.text).where(item.text.is_not(None))):
+        found.setdefault(text, []).append(place)
     return found
 
 

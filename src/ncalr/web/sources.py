@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TextPool, about_separator, read_table, separator
+from ncalr.data.tables import TextPool, about_separator, columns_of, read_table
 from ncalr.data.words import Words
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
 from ncalr.pixels import ENDINGS, about_heic
 from ncalr.web.folder import Source
 from ncalr.web.store.projects import NewItem
@@ -124,39 +122,12 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
     """A column by the name given, or by the usual ones; an error where one is wanted and cannot be guessed."""
     if given:
         return given
-    there = columns(path)
+    there = columns_of(path)
     found = next((name for name in usual if name in there), "")
     if not found and wanted:
         listed = f"{', '.join(there)}.{about_separator(there)}"
         raise BadInput(f"which column of {path.name} holds the texts? Say {wanted} NAME; there are {listed}")
     return found
-
-
-def columns(path: Path) -> list[str]:
-    """The names of a table's columns, from its first line."""
-    try:
-        return _first_line(path)
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
-
-
-def _first_line(path: Path) -> list[str]:
-    if path.suffix.lower() == ".parquet":
-        from importlib import import_module
-
-        try:
-            names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
-        except ImportError:
-            raise MissingExtra("Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
-        return names
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        line = file.readline(2**20)
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        first = json.loads(line or "{}")
-        return list(first) if isinstance(first, dict) else []
-    return next(csv.reader([line], delimiter=separator(path)), [])
 
 
 def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.acquire.registry import resolve
+from ncalr.data.tables import columns_of
 from ncalr.data.words import WIDTH
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.web import exchange, sources
@@ -107,12 +108,13 @@ def go_on(folder: Folder, store: Store, path: Path | None, given: Mapping[str, A
 def about_labels(source: Source, project: Path) -> str:
     """A sentence about labels that a table of texts has already, and that are not read; nothing where it has none."""
     path = Path(source.path)
-    columns = [] if source.kind == "image" else sources.columns(path)
+    columns = [] if source.kind == "image" else columns_of(path)
     found = next((name for name in ("label", "labels") if name in columns and name != source.text_column), "")
     if not found:
         return ""
     named = source.id_column in exchange.NAMES or source.text_column in sources.TEXT_COLUMNS
-    ready = found == "label" and named and exchange.form_of(path) is not None
+    text = next((name for name in sources.TEXT_COLUMNS if name in columns), source.text_column)  # as an import reads it
+    ready = found == "label" and named and text == source.text_column and exchange.form_of(path) is not None
     file = str(path) if ready else "FILE"
     before = "" if ready else "bring them into a table with the columns id and label, and "
     line = shlex.join(["ncalr", "labels", "import", str(project), file])
