@@ -554,6 +554,9 @@ def test_labels_that_cannot_be_taken_in_as_they_are(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("words,label\nx,a\n")
     result, _ = started(monkeypatch, tmp_path / "t.csv", "--classes", "a,b", "--text-column", "words")
     assert "bring them into a table with the columns id and label, and ncalr labels import" in result.output
+    (tmp_path / "v.csv").write_text("id,text,body,label\n1,t,x,a\n")  # an import would compare with the column text
+    result, _ = started(monkeypatch, tmp_path / "v.csv", "--classes", "a,b", "--text-column", "body")
+    assert "bring them into a table with the columns id and label" in result.output
     (tmp_path / "u.csv").write_text("text,id\nx,a\n")
     assert "labels import" not in started(monkeypatch, tmp_path / "u.csv", "--classes", "a,b")[0].output
 
