@@ -15,7 +15,7 @@ from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
 from ncalr.learn import Job, TorchLearner, needs_of
 from ncalr.learn.measures import Sums, read
-from ncalr.learn.slot import TrainingFailed
+from ncalr.learn.slot import Slot, TrainingFailed
 from ncalr.learn.torch_learner import side_by_side
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase
 
@@ -209,6 +209,20 @@ def test_a_streamed_pool_gives_what_one_in_memory_gives(pool, labels):
     streamed, held = (learner(data=data, workers=0).fit(job(pool, labels)) for data in ("stream", "device"))
     assert all(torch.equal(streamed.state[name], held.state[name]) for name in held.state)
     torch.testing.assert_close(streamed.evidence()["features"], held.evidence()["features"])
+
+
+@pytest.mark.parametrize(("data", "most"), [("device", 5), ("stream", 2)])
+def test_few_streamed_batches_wait_in_the_hosts_memory(pool, labels, monkeypatch, data, most):
+    """How many marks are set before the first one is waited for: two steps a mark here."""
+    monkeypatch.setattr("ncalr.learn.torch_learner.STEPS", 2)
+    monkeypatch.setattr("ncalr.learn.torch_learner.AHEAD", 4)
+    set_, waited = [], []
+    monkeypatch.setattr(Slot, "mark", lambda slot: set_.append(1) or len(set_))
+    trainer = learner(data=data, workers=0, batch=4, epochs=30)
+    for event in trainer.training(job(pool, labels).checked()):
+        if not waited:
+            waited.append((event, len(set_)))
+    assert waited == [(1, most)]
 
 
 def test_worker_processes_read_the_pool(pool, labels):

@@ -180,13 +180,14 @@ class TorchLearner:
         if found is not None:
             first = self._restore(slot, phase, record, recorder, log, found) + 1
         marks: deque[Any] = deque()
+        ahead = AHEAD if slot.raw is None else 1  # batches that are streamed lie in the host's memory until their step
         for epoch in range(first, recipe_.epochs + 1):
             slot.begin(epoch)
             for place in range(slot.steps):
                 slot.step(place, epoch)
                 if (slot.steps * epoch + place) % STEPS == 0:
                     marks.append(slot.mark())
-                    if len(marks) > AHEAD:
+                    if len(marks) > ahead:
                         yield marks.popleft()
             record.images += slot.steps * slot.build.batch
             self.progress.step(at, epoch, slot.steps * slot.build.batch)
