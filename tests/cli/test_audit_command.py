@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ncalr.cli.app import app
 from ncalr.errors import BadInput
-from ncalr.evaluate.audit_run import audit_run, tolerant_learner
+from ncalr.evaluate.audit_run import audit_run, audit_vectors, tolerant_learner
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.session import carry_out
 
@@ -139,3 +139,17 @@ def test_files_and_folders_are_not_mixed_up(vectors, folder):
         done = CliRunner().invoke(app, ["audit", *map(str, words)])
         assert isinstance(done.exception, BadInput)
         assert said in str(done.exception)
+
+
+@pytest.mark.parametrize(("recipe", "loss"), [("", "elr"), ("head(epochs=20)", "cross_entropy")])
+def test_vectors_are_judged_with_a_loss_that_stands_wrong_labels_unless_told(vectors, monkeypatch, recipe, loss):
+    seen = []
+
+    def crossfit(learner, *_, **__):
+        seen.append((learner.net, learner.recipe.loss))
+        raise BadInput("enough")
+
+    monkeypatch.setattr("ncalr.evaluate.audit_run.crossfit", crossfit)
+    with pytest.raises(BadInput, match="enough"):
+        audit_vectors(*vectors[:2], recipe=recipe, device="cpu")
+    assert seen == [("mlp", loss)]
