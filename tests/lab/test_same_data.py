@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import SGDClassifier
+from quick_learner import Quick
 from typer.testing import CliRunner
 
 import ncalr
@@ -25,32 +25,12 @@ from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
 from ncalr.lab.session import _one_seed, carry_out, report_again
 from ncalr.lab.study import Study, read_plan
-from ncalr.learn import SklearnLearner
 from ncalr.loop.journal import DATA, Busy, Journal, without_times
-
-
-class Quick(SklearnLearner):
-    """In the place of a network; dies after so many trainings."""
-
-    limit, trained = None, 0
-
-    def __init__(self, *_, **__):
-        super().__init__(SGDClassifier(loss="log_loss", alpha=0.01), epochs=4, checkpoints=2)
-
-    def check(self, *_):
-        pass
-
-    def fit(self, job):
-        if Quick.trained == Quick.limit:
-            raise KeyboardInterrupt
-        Quick.trained += 1
-        return super().fit(job)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    Quick.limit, Quick.trained = None, 0
-    monkeypatch.setattr("ncalr.learn.TorchLearner", Quick)
+    Quick.install(monkeypatch)
 
 
 def table(folder, order=None):

@@ -10,7 +10,7 @@ from html import unescape
 
 import numpy as np
 import pytest
-from sklearn.linear_model import SGDClassifier
+from quick_learner import Quick
 from typer.testing import CliRunner
 
 from ncalr.cli.app import app
@@ -27,7 +27,6 @@ from ncalr.lab.report import command
 from ncalr.lab.runner import read_experiment, read_runs
 from ncalr.lab.session import carry_out, report_again
 from ncalr.lab.study import Study, planned, read_plan
-from ncalr.learn import SklearnLearner
 from ncalr.loop.journal import without_times
 from ncalr.oracles import Annotators, Truth
 
@@ -38,28 +37,9 @@ STUDY = Study(EXPERIMENT, NOISES)
 TRAININGS = 4 * 2 * (1 + 2 * 2)  # of each noise and seed: a first one, then two rounds of two strategies
 
 
-class Quick(SklearnLearner):
-    """In the place of a network; dies after so many trainings."""
-
-    limit, trained = None, 0
-
-    def __init__(self, *_, **__):
-        super().__init__(SGDClassifier(loss="log_loss", alpha=0.01), epochs=4, checkpoints=2)
-
-    def check(self, *_):
-        pass
-
-    def fit(self, job):
-        if Quick.trained == Quick.limit:
-            raise KeyboardInterrupt
-        Quick.trained += 1
-        return super().fit(job)
-
-
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    Quick.limit, Quick.trained = None, 0
-    monkeypatch.setattr("ncalr.learn.TorchLearner", Quick)
+    Quick.install(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,9 @@ from typing import Annotated, Any
 import typer
 
 _ARRAY = "A .npy file, read as it is needed. "
+Out = Annotated[
+    Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
+]
 
 
 def run(
@@ -56,9 +59,7 @@ def run(
     address: Annotated[
         str | None, typer.Option(help="For --engine ray: a cluster's address, or auto. Without: one of its own.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Say which pool items to label next, from arrays on disk or a pool of any size.
 
@@ -98,11 +99,7 @@ def run(
         given["exclude"] = read_ids(exclude, texts=names is not None and names.dtype.kind == "U")
         with _flags_named():
             picks = query(strategy, k, **given, ids=names)
-    for note in picks.notes:
-        print(f"note: {note}", file=sys.stderr)
-    write(picks, out)
-    if out is not None:
-        print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
+    hand_out(picks, out, picks.notes)
 
 
 @contextmanager
@@ -181,24 +178,17 @@ def _of_pool(
 
 def read_array(path: Path, how: str = "with numpy.save") -> Any:
     """A .npy file as a memory map; `how` to save one that can be read."""
-    import numpy as np
-
+    from ncalr.data.files import open_npy
     from ncalr.errors import BadInput
 
-    if not path.exists():
-        raise BadInput(f"there is no file {path}")
-    if path.suffix in (".parquet", ".arrow", ".feather", ".npz", ".safetensors"):
+    if path.exists() and path.suffix in (".parquet", ".arrow", ".feather", ".npz", ".safetensors"):
         raise BadInput(
             f"{path} is no .npy file but may hold several columns: make a pool of it (ncalr pool create POOL {path}, "
             "with --ids COLUMN where one names the items) and pass --pool POOL; or save the array as .npy"
         )
     if path.is_dir():
         raise BadInput(f"{path} is a folder, expected a .npy file; a pool on disk is passed with --pool")
-    try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        why = "objects, not numbers" if "objects" in str(error) else error
-        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array {how}") from None
+    return open_npy(path, how)
 
 
 def read_ids(path: Path | None, *, texts: bool = False) -> Any:
@@ -242,6 +232,15 @@ def _is_number(word: str) -> bool:
         and str(int(word)) == word
         and -(2**63) <= int(word) < 2**63
     )
+
+
+def hand_out(picks: Any, out: Path | None, notes: Iterable[str]) -> None:
+    """What there is to say, and the picks where they are wanted."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    write(picks, out)
+    if out is not None:
+        print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
 
 
 def write(picks: Any, out: Path | None) -> None:

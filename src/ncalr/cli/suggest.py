@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ncalr.cli.query import Out, check_out, hand_out, read_ids
 
 
 def run(
@@ -31,9 +32,7 @@ def run(
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, draws and how the head begins.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Say which items to label next, from ready-made vectors and the labels so far; a head is trained on the way.
 
@@ -42,7 +41,6 @@ def run(
 
     Example: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv
     """
-    from ncalr.cli.query import check_out, read_ids, write
     from ncalr.data.embeddings import read_embeddings
     from ncalr.learn.suggest import suggest
 
@@ -60,8 +58,4 @@ def run(
         seed=seed,
         device=device,
     )
-    for note in (*found.notes, *picks.notes):
-        print(f"note: {note}", file=sys.stderr)
-    write(picks, out)
-    if out is not None:
-        print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
+    hand_out(picks, out, (*found.notes, *picks.notes))

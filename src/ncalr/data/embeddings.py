@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one, some
+from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import Source, columns_of, ids_from, labels_from, open_table, pool_from
 from ncalr.errors import BadInput
@@ -63,9 +64,9 @@ def read_embeddings(path: str | Path, labels: str | Path | None = None, ids: Any
     return Embeddings(pool, *found, tuple(notes))
 
 
-def _matrix(path: Path) -> npt.NDArray[Any]:
+def _matrix(path: Path) -> Any:
     """The vectors of a .npy file, read as they are needed."""
-    found = _npy(path)
+    found = open_npy(path)
     if found.ndim != 2 or found.dtype.kind != "f":
         raise BadInput(
             f"{path} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point (n, d)"
@@ -75,7 +76,7 @@ def _matrix(path: Path) -> npt.NDArray[Any]:
 
 def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     """The labels of a .npy file, in the order of the items."""
-    found, n = _npy(path), len(pool)
+    found, n = open_npy(path), len(pool)
     if found.shape != (n,) or found.dtype.kind not in "iu" or found.min(initial=0) < UNLABELLED:
         raise BadInput(
             f"{path} holds {found.dtype} of shape {found.shape}; expected a class number for each of the {n} items, "
@@ -83,15 +84,6 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
         )
     notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
     return np.array(found, np.int64), [str(number) for number in range(int(found.max(initial=UNLABELLED)) + 1)]
-
-
-def _npy(path: Path) -> npt.NDArray[Any]:
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}")
-    try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        raise BadInput(f"{path} is not a .npy file that can be read ({error}); save the array by numpy.save") from None
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:

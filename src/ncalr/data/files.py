@@ -1,10 +1,13 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and arrays in files."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from ncalr.errors import BadInput
 
 
 def sync_folder(folder: Path) -> None:
@@ -39,3 +42,16 @@ def write_whole(path: Path, content: str | bytes) -> None:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def open_npy(path: Path, how: str = "with numpy.save") -> Any:
+    """A .npy file as a memory map; `how` to save one that can be read."""
+    import numpy as np
+
+    if not path.exists():
+        raise BadInput(f"there is no file {path}")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OSError, EOFError) as error:
+        why = "objects, not numbers" if "objects" in str(error) else error
+        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array {how}") from None

@@ -64,7 +64,7 @@ def audit_run(
         learner = tolerant_learner(experiment.network, recipe or experiment.recipe, device, change=not recipe)
     truth = dataset.labels[positions_of(dataset.pool, ids)]
     whose = {"strategy": run.strategy, "seed": run.seed}
-    return _report(whose, learner, dataset.pool, ids, given, dataset.classes, folds, run.seed, rivals, truth)
+    return _report(whose, learner, folds, rivals, _Labels(dataset.pool, ids, given, dataset.classes, truth))
 
 
 def audit_vectors(
@@ -85,8 +85,8 @@ def audit_vectors(
         raise BadInput(f"{labels or items} has {known.sum()} labels; an audit with {folds} folds needs more of them")
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
     of = {"items": str(items), "seed": seed}
-    ids, given = found.pool.ids[known], found.labels[known]
-    return _report(of, learner, found.pool, ids, given, found.classes, folds, seed, rivals, notes=found.notes)
+    labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
+    return _report(of, learner, folds, rivals, labelled, found.notes)
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
@@ -95,24 +95,26 @@ def _check_rivals(rivals: Sequence[str]) -> None:
         doubts_of(rival, np.eye(2), np.arange(2))
 
 
+@dataclass(frozen=True)
+class _Labels:
+    """What is audited; the truth where it is known."""
+
+    pool: Any
+    ids: Any
+    given: Any
+    classes: list[str]
+    truth: Any = None
+
+
 def _report(
-    whose: dict[str, Any],
-    learner: Any,
-    pool: Any,
-    ids: Any,
-    given: Any,
-    classes: list[str],
-    folds: int,
-    seed: int,
-    rivals: Sequence[str],
-    truth: Any = None,
-    notes: Sequence[str] = (),
+    whose: dict[str, Any], learner: Any, folds: int, rivals: Sequence[str], of: _Labels, notes: Sequence[str] = ()
 ) -> AuditReport:
-    fitted = crossfit(learner, pool, ids, given, len(classes), folds=folds, seed=seed)
+    ids, given, classes = of.ids, of.given, of.classes
+    fitted = crossfit(learner, of.pool, ids, given, len(classes), folds=folds, seed=whose["seed"])
     arrays = (fitted.features, fitted.logits, given, fitted.log)
     found = audit(*arrays, classes=len(classes), folds=fitted.folds, rivals=rivals)
     summary = {**whose, "labels": len(ids), **_shares(found, classes)}
-    wrong = np.zeros(len(ids), bool) if truth is None else given != truth
+    wrong = np.zeros(len(ids), bool) if of.truth is None else given != of.truth
     if wrong.any() and not wrong.all():
         judged = {name: _judged(found.details[name], wrong) for name in rivals}
         summary["known"] = {"wrong": float(wrong.mean()), **_judged(found.doubt, wrong), **judged}

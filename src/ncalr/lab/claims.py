@@ -26,6 +26,7 @@ def claim_all(out: Path, claims: Mapping[Path, Claim], data: Fingerprint) -> Non
     Where no training has ended in any of them, what was begun for something else is cleared away: its journals have the
     first labels alone, which the same oracles give again. Nothing changes while a process is in one of the runs.
     """
+    claims = {folder: _plain(one) for folder, one in claims.items()}
     fits = all(_fits(folder, claims[folder], data) for folder in claims)
     runs = _runs({*claims, *(out / name for name in _there(out).get(MEMBERS, ()))})
     with ExitStack() as locks:
@@ -45,7 +46,7 @@ def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = Non
     The claim is the last that changes, in one step: killed before, the folder is as it was, and killed after, the new
     runs are those that are not begun yet.
     """
-    there, wanted = _there(folder), json.loads(json.dumps(wanted))
+    there, wanted = _there(folder), _plain(wanted)
     more = there != wanted and _grown(folder, wanted, data)
     claim(folder, there if more else wanted)
     if data is not None:
@@ -68,6 +69,12 @@ def _grown(folder: Path, wanted: Claim, data: Fingerprint | None) -> bool:
     return grown and {**there, **free} == {**wanted, **free}
 
 
+def _plain(claim: Claim) -> Claim:
+    """As it will be read again."""
+    found: Claim = json.loads(json.dumps(claim))
+    return found
+
+
 def _there(folder: Path) -> Claim:
     """What a folder is for; nothing where that is not known."""
     path = folder / "experiment.json"
@@ -79,12 +86,12 @@ def _there(folder: Path) -> Claim:
 
 def _is_as_wanted(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
     path = folder / DATA
-    return _there(folder) == json.loads(json.dumps(wanted)) and not (path.exists() and read_claim(path) != data)
+    return _there(folder) == wanted and not (path.exists() and read_claim(path) != data)
 
 
 def _fits(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
     path = folder / DATA
-    same = not _there(folder) or _grown(folder, json.loads(json.dumps(wanted)), data)
+    same = not _there(folder) or _grown(folder, wanted, data)
     return same and not (path.exists() and differences(read_claim(path), data))
 
 

@@ -127,8 +127,9 @@ def report_again(
     dataset: Dataset | None = None
     try:
         dataset = load(next(iter(members_of(plan).values())).dataset, root)
+        data = fingerprint(dataset)
         for folder in folders:
-            check_data(Path(folder), fingerprint(dataset))
+            check_data(Path(folder), data)
     except NcalrError as error:
         dataset = None
         warnings.warn(
