@@ -87,7 +87,7 @@ def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digit
         me.saved()
         page.wait_for_selector("#banner[hidden]", state="attached", timeout=20000)
 
-        page.wait_for_selector("body[data-epoch]:not([data-epoch='0'])", timeout=120000)  # the model retrains
+        page.wait_for_selector("body[data-epoch]:not([data-epoch='0'])", timeout=300000)  # the model retrains
         assert "Model of" in page.inner_text("#fresh")
         for _ in range(26):
             me.press(str(right()))
@@ -100,7 +100,7 @@ def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digit
         page.wait_for_selector("#why[open] svg")
         page.keyboard.press("Escape")
 
-        page.wait_for_selector("#view-review:not([hidden])", timeout=120000)  # check a doubtful label
+        page.wait_for_selector("#view-review:not([hidden])", timeout=300000)  # check a doubtful label
         page.click("#view-review")
         page.wait_for_selector("body[data-view='review']")
         me.ready()
@@ -113,8 +113,9 @@ def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digit
             page.click("#export-csv")
         download.value.save_as(tmp_path / "labels.csv")
         records = exchange.read(tmp_path / "labels.csv")
-        shown = int(page.inner_text("#progress-text").split(" of ")[0])
-        assert sum(record.status not in ("open",) for record in records) == shown
+        done = sum(record.status != "open" for record in records)
+        assert f"{done} of 240" in page.inner_text("#team")
+        page.wait_for_selector(f"#progress-text:text-is('{done} of 240')")
         assert me.troubles == []
         assert me.foreign == []
     finally:

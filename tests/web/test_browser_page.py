@@ -588,3 +588,28 @@ def test_guidelines_have_links_numbers_and_tables(browser, site):
     assert guide.locator("table td").all_inner_texts() == ["7", "seven <img src=x onerror=alert(3)>"]
     assert guide.locator("img, b, script").count() == 0
     assert me.troubles == []
+
+
+def test_the_bar_asks_once_at_a_time_so_that_the_newest_count_stands(context, site):
+    site.desk.project(items=6)
+    me = Visit(context).open(site.link("ann")).ready()
+    me.page.wait_for_selector("body[data-epoch]")
+    asked = []
+
+    def hold(route):
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+
+    me.page.route("**/api/state", hold)
+    me.press("1")
+    me.saved()
+    while not asked:
+        me.page.wait_for_timeout(20)
+    old = asked[0].fetch()  # what the server says now, and what arrives late
+    me.press("1")
+    me.saved()
+    me.page.wait_for_timeout(600)
+    assert len(asked) == 1
+    asked[0].fulfill(response=old)
+    me.page.wait_for_selector("#progress-text:text-is('2 of 6')", timeout=3000)

@@ -159,6 +159,7 @@ async function choose(next) {
   history.replaceState(null, "", next === "label" ? "/" : `#${next}`);
   if (next === "team") {
     only("team");
+    refresh(); // the bar above says what the view below says
     await showTeam(me, project).catch((problem) => (problem.out ? out() : connected(false)));
     return;
   }
@@ -219,7 +220,20 @@ function emptyWords(rest, purpose) {
 
 // -- the bar
 
-async function refresh() {
+// One question at a time, and once more for whoever asked meanwhile: no old answer is painted over a newer one.
+let asking = null;
+let stale = false;
+function refresh() {
+  stale = true;
+  asking ??= (async () => {
+    try {
+      while (stale) { stale = false; await look(); }
+    } finally { asking = null; }
+  })();
+  return asking;
+}
+
+async function look() {
   if (document.hidden || !me || outbox?.stopped) return;
   try {
     const state = await ask("GET", "/api/state");
@@ -293,8 +307,7 @@ function outboxChanged({ waiting, stopped, problem }) {
 
 let soon = 0;
 function refreshSoon() {
-  clearTimeout(soon);
-  soon = setTimeout(refresh, 250);
+  soon ||= setTimeout(() => { soon = 0; refresh(); }, 250);
 }
 
 // -- panels and keys
