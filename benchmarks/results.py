@@ -146,7 +146,7 @@ def write_page(page: Page) -> str:
     behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
     runs = [run for run in runs if run.strategy not in behind]
     curves, _ = curves_of(runs)
-    found = summary(curves, np.random.default_rng(0))
+    found = summary(curves)
     (PAGES / f"{page.name}_curves.svg").write_text(plots.learning_curves(found))
     text = (
         head
@@ -318,7 +318,7 @@ def write_noise() -> str:
             if not runs:
                 continue
             curves, _ = curves_of(runs)
-            found = {**summary(curves, np.random.default_rng(0)), "unit": "answers"}
+            found = {**summary(curves), "unit": "answers"}
             (PAGES / f"noise_{kind}_{training}.svg").write_text(plots.learning_curves(found))
             text += ["", f"## {title}, trained with {loss}", "", about, "", _noise_table(runs, found["strategies"])]
             verdicts.append(_noise_verdict(found, curves, loss))
@@ -361,7 +361,7 @@ def noise_summary() -> str:
     ends: dict[str, dict[str, str]] = {}
     for training in TOLD:
         runs = _noise_runs(name for name in noise() if name.startswith("people-") and name.endswith(f"-{training}"))
-        found = summary(curves_of(runs)[0], np.random.default_rng(0))
+        found = summary(curves_of(runs)[0])
         ends[training] = {name: _last(found, name) for name in told}
     people = table(
         ["12,000 answers of three annotators, 17 to 18 % of them wrong: test accuracy, three seeds", *TOLD.values()],
@@ -414,7 +414,7 @@ def _noise_runs(names: Iterable[str]) -> list[Run]:
 def _noise_table(runs: list[Run], shown: list[str]) -> str:
     """Accuracy by answers of the shown ones; the runs hold ncal with single labels as well."""
     curves, _ = curves_of(runs)
-    found = summary(curves, np.random.default_rng(0))
+    found = summary(curves)
     names = {run.journal.folder.parents[1].name for run in runs}
     rows = [
         [name, *_budget_cells(found, name), *_beside(curves, name), *_wrong(names, name, found["budgets"][-1])]

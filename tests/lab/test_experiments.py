@@ -18,9 +18,10 @@ from ncalr.cli.app import app
 from ncalr.data import ArrayPool
 from ncalr.data.dataset import load
 from ncalr.errors import BadInput, UnknownName
+from ncalr.lab.comparison import _needed
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
-from ncalr.lab.report import _needed, command, control_estimates, curves_of, result_rows, words_of, write_report
+from ncalr.lab.report import command, control_estimates, curves_of, result_rows, words_of, write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, read_experiment, read_runs, slug
 from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
@@ -174,7 +175,10 @@ def test_the_report_says_what_the_journals_say(whole):
     assert head[1] == "accuracy at 28 labels"
     assert [row[0] for row in rows] == ["ncal", "random", "margin"]
     assert rows[0][1].startswith(f"{100 * last:.1f}")
-    assert page.count("<svg") == 6  # scikit-learn's models have no features that collapse
+    assert page.count("<svg") == 7  # scikit-learn's models have no features that collapse
+    assert "<h2>ncal against each</h2>" in page
+    assert "<h2>What it cost</h2>" in page
+    assert "First trainings of a seed" not in page  # they are shared
     assert "<script" not in page
     assert "src=" not in page  # one file, nothing to fetch
     assert (out / "curves.csv").read_text().count("\n") == 1 + 6 * 3
@@ -329,16 +333,6 @@ def test_lines_to_copy_stand_a_space_in_a_path(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.lab.session.carry_out", stop)
     done = CliRunner().invoke(app, ["run", "--out", str(tmp_path / "my runs")])
     assert f"Go on with: ncalr resume '{tmp_path}/my runs'\n" in done.output
-
-
-def test_what_could_have_been_found_is_one_number_where_there_is_one_strategy(whole, tmp_path):
-    several = write_report(whole[0], out=tmp_path).read_text()
-    sizes = json.loads((tmp_path / "summary.json").read_text())["detectable"]
-    assert len(sizes) == 2
-    assert "points of area (by strategy) would have been found" in several
-    conduct(replace(EXPERIMENT, strategies=("margin", "random")), Counting(), setting, 4, tmp_path / "one")
-    page = write_report(tmp_path / "one").read_text()
-    assert f"a difference to random of {100 * sizes['margin']['aubc']:.1f} points of area would have been found" in page
 
 
 def test_runs_stop_by_a_rule_and_the_report_says_where(whole, tmp_path):

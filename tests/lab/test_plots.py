@@ -16,7 +16,7 @@ def summary_of(strategies: int, seeds: int):
     rng = np.random.default_rng(0)
     names = ["random", "ncal", *(f"rival{number}" for number in range(strategies - 2))]
     curves = {name: 0.5 + np.array([0, 0.1, 0.2]) + 0.01 * rng.standard_normal((seeds, 3)) for name in names}
-    return summary(Curves(BUDGETS, curves), np.random.default_rng(1), resamples=20)
+    return summary(Curves(BUDGETS, curves))
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -34,6 +34,24 @@ def test_few_strategies_share_one():
     picture = plots.learning_curves(summary_of(7, 3))
     assert picture.count('id="axes_') == 1
     assert ">random</text>" in picture
+
+
+def test_intervals_fit_their_panels_but_not_at_any_cost():
+    means, near, far = np.array([0.0, 2.0]), 1.0, 50.0
+    low, high = plots._limits([(means, means - near, means + near)])
+    assert low < -1
+    assert high > 3
+    low, high = plots._limits([(means, means - far, means + far)])
+    assert (low, high) == pytest.approx((-2.16, 4.16))  # the means are 2 apart
+    gone = np.array([np.nan, np.nan])
+    assert np.isfinite(plots._limits([(means, gone, gone)])).all()
+
+
+def test_a_forest_has_a_line_a_rival():
+    found = summary_of(4, 3)
+    picture = plots.forest("random", {name: row["aubc"] for name, row in found["of_first"].items()})
+    assert all(f">{name}</text>" in picture for name in ("ncal", "rival0", "rival1"))
+    assert "nan" not in picture.lower()
 
 
 COUNTS = {"random": [3, 4, 5], "ncal": [1, 2, 3]}

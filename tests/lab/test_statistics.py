@@ -221,6 +221,20 @@ def test_best_rival_is_not_the_one_with_the_lucky_pools():
     assert lab.best_rival(curves, "a") == "steady"
 
 
+def test_one_against_each_is_every_other_one_against_it_turned_round():
+    curves = noisy({"a": 0.03, "b": 0.01, "random": 0})
+    each, others = lab.against_each(curves, "a"), lab.differences(curves, "a")
+    assert list(each) == ["b", "random"]
+    for name, found in each.items():
+        assert (found.strategy, found.rival, found.seeds) == ("a", name, 6)
+        np.testing.assert_allclose(found.aubc.mean, -others[name].aubc.mean)
+        np.testing.assert_allclose([found.aubc.low, found.aubc.high], [-others[name].aubc.high, -others[name].aubc.low])
+        np.testing.assert_allclose(found.aubc.p_holm, others[name].aubc.p_holm)
+    assert each["random"].aubc.mean > 0
+    with pytest.raises(UnknownName, match="'c'"):
+        lab.against_each(curves, "c")
+
+
 # label savings
 
 
@@ -229,23 +243,25 @@ def test_label_savings_by_hand():
         [100, 200, 400],
         {"random": [[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]], "a": [[0.5, 0.64, 0.71], [0.5, 0.66, 0.73]]},
     )
-    found = lab.label_savings(curves, generator())["a"]
+    found = lab.label_savings(curves, confidence=0.5)["a"]
     assert found.needed.tolist() == pytest.approx([100, 300, np.inf])
     assert found.saved.tolist() == pytest.approx([0, 100, np.inf])
     assert found.beyond.tolist() == [False, False, True]
     assert found.at_most.tolist() == [False, False, False]
-    # of two seeds a quarter of the resamples is twice the first and a quarter twice the second: 0.64 to 0.66
+    # half of a t with one degree of freedom lies within 1: the mean 0.65 less and more 0.01, read off random
     assert [found.low[1], found.high[1]] == pytest.approx([280, 320])
     assert found.low_beyond.tolist() == found.high_beyond.tolist() == [False, False, True]
+    wide = lab.label_savings(curves)["a"]  # t = 12.706: 0.65 less and more 0.127
+    assert wide.low[1] == pytest.approx(100 + 100 * (0.65 - 0.12706 - 0.5) / 0.1, abs=0.1)
+    assert wide.high_beyond[1]
+    assert not wide.beyond[1]
 
 
 def test_a_plateau_counts_for_the_rival_and_a_dip_is_smoothed():
     budgets = [10, 20, 30, 40]
-    flat = lab.label_savings(Curves(budgets, {"random": [[0.5, 0.6, 0.6, 0.7]], "a": [[0.6] * 4]}), generator())["a"]
+    flat = lab.label_savings(Curves(budgets, {"random": [[0.5, 0.6, 0.6, 0.7]], "a": [[0.6] * 4]}))["a"]
     assert flat.needed.tolist() == pytest.approx([20] * 4)
-    dip = lab.label_savings(
-        Curves(budgets, {"random": [[0.4, 0.6, 0.5, 0.7]], "a": [[0.55, 0.625, 0.7, 0.3]]}), generator()
-    )
+    dip = lab.label_savings(Curves(budgets, {"random": [[0.4, 0.6, 0.5, 0.7]], "a": [[0.55, 0.625, 0.7, 0.3]]}))
     assert dip["a"].needed.tolist() == pytest.approx([20, 35, 40, 10])  # the rival's fit: 0.4, 0.55, 0.55, 0.7
     assert dip["a"].at_most.tolist() == [False, False, False, True]
     assert np.isnan([dip["a"].low, dip["a"].high]).all()  # one seed
@@ -253,42 +269,58 @@ def test_a_plateau_counts_for_the_rival_and_a_dip_is_smoothed():
 
 def test_label_savings_with_one_budget():
     curves = Curves([10], {"random": [[0.5]], "worse": [[0.4]], "same": [[0.5]], "better": [[0.6]]})
-    found = lab.label_savings(curves, generator())
+    found = lab.label_savings(curves)
     assert [float(found[name].needed[0]) for name in ("worse", "same", "better")] == [10, 10, np.inf]
     assert [bool(found[name].at_most[0]) for name in ("worse", "same", "better")] == [True, False, False]
 
 
-def test_resampling_is_paired():
-    # pools differ by much, the gap is the same in every seed: only paired draws leave the savings where they are
-    pools = np.linspace(0, 0.3, 8)[:, None]
-    rise = np.array([0.3, 0.4, 0.5, 0.6])
-    curves = Curves([10, 20, 30, 40], {"random": rise + pools, "a": rise + pools + 0.05})
-    found = lab.label_savings(curves, generator())["a"]
+def test_label_savings_are_paired():
+    # pools differ by much, the gap hardly: only pairs of a seed leave the savings where they are
+    pools, rise = np.linspace(0, 0.3, 8)[:, None], np.array([0.3, 0.4, 0.5, 0.6])
+    gaps = 0.05 + 0.001 * np.array([1, -1] * 4)[:, None]
+    found = lab.label_savings(Curves([10, 20, 30, 40], {"random": rise + pools, "a": rise + pools + gaps}))["a"]
     np.testing.assert_allclose(found.needed[:3], [15, 25, 35])
-    np.testing.assert_allclose([found.low[:3], found.high[:3]], [[15, 25, 35]] * 2)
+    assert (found.low[:3] > [14.8, 24.8, 34.8]).all()
+    assert (found.high[:3] < [15.2, 25.2, 35.2]).all()
 
 
-def test_the_draws_belong_to_the_generator_and_not_to_the_other_strategies():
-    curves = noisy({"random": 0, "a": 0.02, "b": 0.03})
-    alone = Curves(curves.budgets, {name: curves.accuracies[name] for name in ("b", "random")})
-    one, two = lab.label_savings(curves, generator(3))["b"], lab.label_savings(alone, generator(3))["b"]
-    np.testing.assert_array_equal([one.low, one.high], [two.low, two.high])
-    other = lab.label_savings(curves, generator(4))["b"]
-    assert not np.array_equal(one.low, other.low)
+def test_seeds_that_agree_to_the_last_digit_have_no_interval_of_savings():
+    same = Curves([10, 20], {"random": [[0.3, 0.5]] * 3, "a": [[0.3, 0.4]] * 3})
+    found = lab.label_savings(same)["a"]
+    assert found.needed.tolist() == pytest.approx([10, 15])
+    assert np.isnan([found.low, found.high]).all()
 
 
-def test_bootstrap_interval_against_a_plain_loop():
-    curves = noisy({"random": 0, "a": 0.03})
-    found = lab.label_savings(curves, generator(1), resamples=300, confidence=0.9)["a"]
-    rows = (generator(1).random((300, 6)) * 6).astype(int)
-    reached = []
-    for chosen in rows:
-        rival = optimize.isotonic_regression(curves.accuracies["random"][chosen].mean(axis=0)).x
-        own = curves.accuracies["a"][chosen].mean(axis=0)
-        reached.append([np.interp(value, rival, curves.budgets, right=np.inf) for value in own])
-    ordered = np.sort(reached, axis=0)
-    np.testing.assert_allclose(found.low, ordered[15])
-    np.testing.assert_allclose(found.high, ordered[284])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_of_savings_is_where_a_paired_test_finds_nothing(seed):
+    curves = noisy({"random": 0, "a": 0.03}, seeds=4, seed=seed)
+    found = lab.label_savings(curves, confidence=0.9)["a"]
+    own, rival = curves.accuracies["a"], curves.accuracies["random"]
+    grid = np.linspace(100, 400, 3001)
+    there = np.array([np.interp(grid, curves.budgets, row) for row in rival])
+    for place, needed in enumerate(found.needed):
+        p = stats.ttest_rel(np.repeat(own[:, [place]], len(grid), axis=1), there, axis=0).pvalue
+        level = grid[p >= 0.1].tolist() or [np.inf]  # beyond
+        assert found.low[place] == pytest.approx(min(*level, needed), abs=0.11)
+        high = np.inf if p[-1] >= 0.1 else max(*level, needed)
+        assert found.high[place] == pytest.approx(high, abs=0.11)
+
+
+def test_who_is_out_of_the_rival_s_reach_has_no_interval_inside():
+    rng = generator(2)
+    rise = 0.5 + 0.1 * np.arange(3) + rng.normal(0, 0.05, (5, 1))
+    curves = Curves(
+        [1, 2, 3],
+        {
+            name: rise + gap + rng.normal(0, 0.002, rise.shape)
+            for name, gap in (("random", 0), ("up", 0.5), ("down", -0.5))
+        },
+    )
+    found = lab.label_savings(curves)
+    assert found["up"].low_beyond.all()
+    assert found["up"].high_beyond.all()
+    assert found["down"].at_most.all()
+    assert found["down"].high.tolist() == [1, 1, 1]
 
 
 def test_isotonic_regression_of_old_scipy_is_that_of_new_scipy(monkeypatch):
@@ -421,16 +453,25 @@ def test_the_detectable_difference_is_detected_four_times_in_five():
     assert np.mean(half.p < 0.05) < 0.5
 
 
-def test_the_bootstrap_interval_of_label_savings_covers_the_truth():
+def test_the_fewest_seeds_that_show_a_difference():
+    for deviation, difference in ((0.008, 0.01), (0.02, 0.01), (0.001, 0.01), (0.1, 0.01)):
+        seeds = lab.seeds_for(deviation, difference)
+        assert lab.detectable_difference(deviation, seeds) <= difference
+        assert seeds == 2 or lab.detectable_difference(deviation, seeds - 1) > difference
+    with pytest.raises(BadInput, match=r"deviation and difference must be above 0, got 0 and 0\.01"):
+        lab.seeds_for(0, 0.01)
+
+
+@pytest.mark.parametrize("seeds", [3, 10])
+def test_the_interval_of_label_savings_covers_the_truth(seeds):
     # random gains 0.1 in 100 labels and a is ahead by 0.03: the truth is 30 labels more
     covered, rise, rng = [], 0.5 + 0.1 * np.arange(4), generator(8)
-    for _ in range(300):
-        pools = rng.normal(0, 0.05, (20, 1))
-        random, ahead = (pools + rise + gap + rng.normal(0, 0.01, (20, 4)) for gap in (0, 0.03))
-        curves = Curves([100, 200, 300, 400], {"random": random, "a": ahead})
-        found = lab.label_savings(curves, rng, resamples=300)["a"]
+    for _ in range(600):
+        pools = rng.normal(0, 0.05, (seeds, 1))
+        random, ahead = (pools + rise + gap + rng.normal(0, 0.01, (seeds, 4)) for gap in (0, 0.03))
+        found = lab.label_savings(Curves([100, 200, 300, 400], {"random": random, "a": ahead}))["a"]
         covered.append((found.low[1] <= 230) & (found.high[1] >= 230))
-    assert 0.88 <= np.mean(covered) <= 0.98
+    assert 0.92 <= np.mean(covered) <= 0.98
 
 
 # the summary
@@ -446,7 +487,7 @@ def only_plain(value: object) -> bool:
 
 def test_summary_is_plain_and_agrees_with_its_parts():
     curves = noisy({"random": 0, "a": 0.02, "b": 0.2})
-    found = lab.summary(curves, generator(), resamples=100)
+    found = lab.summary(curves)
     assert only_plain(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["budgets"] == [100, 200, 300, 400]
@@ -463,14 +504,14 @@ def test_summary_is_plain_and_agrees_with_its_parts():
 
 
 def test_summary_without_random_says_so():
-    found = lab.summary(noisy({"a": 0, "b": 0.1}), generator(), resamples=10)
+    found = lab.summary(noisy({"a": 0, "b": 0.1}))
     assert found["to_random"] is found["label_savings"] is found["detectable"] is None
     assert found["to_best_rival"]["b"]["rival"] == "a"
     assert any("no strategy 'random'" in note for note in found["notes"])
 
 
 def test_summary_of_one_strategy():
-    found = lab.summary(noisy({"random": 0}), generator(), resamples=10)
+    found = lab.summary(noisy({"random": 0}))
     assert found["to_best_rival"] is None
     assert found["to_random"] == found["label_savings"] == {}
     assert found["penalties"] == {"strategies": ["random"], "matrix": [[0.0]], "column_means": [None]}
@@ -478,7 +519,7 @@ def test_summary_of_one_strategy():
 
 
 def test_summary_of_one_seed_has_no_intervals():
-    found = lab.summary(Curves([1, 2], {"random": [[0.5, 0.6]], "a": [[0.5, 0.7]]}), generator())
+    found = lab.summary(Curves([1, 2], {"random": [[0.5, 0.6]], "a": [[0.5, 0.7]]}))
     assert found["accuracy"]["a"] == {"mean": [0.5, 0.7], "low": [None] * 2, "high": [None] * 2, "seeds": [1, 1]}
     assert found["to_random"]["a"]["aubc"]["p"] is None
     assert found["label_savings"]["a"]["low"] == [None, None]
@@ -490,7 +531,7 @@ def test_summary_of_one_seed_has_no_intervals():
 @pytest.mark.parametrize("test", ["t", "wilcoxon"])
 def test_summary_of_nothing_finished(test):
     nothing = np.full((3, 2), NAN)
-    found = lab.summary(Curves([1, 2], {"random": nothing, "a": nothing}), generator(), test=test)
+    found = lab.summary(Curves([1, 2], {"random": nothing, "a": nothing}), test=test)
     assert json.dumps(found, allow_nan=False)
     assert found["accuracy"]["a"]["mean"] == [None, None]
     assert found["to_random"]["a"]["seeds"] == 0
@@ -503,12 +544,12 @@ def test_summary_of_nothing_finished(test):
 def test_notes_name_what_could_not_be_tested():
     runs = [[0.5, 0.625], [0.5, 0.75], [0.25, 0.5]]
     shifted = [[0.5, 0.75], [0.5, 0.875], [0.25, 0.625]]
-    found = lab.summary(Curves([1, 2], {"random": runs, "a": shifted}), generator(), resamples=10)
+    found = lab.summary(Curves([1, 2], {"random": runs, "a": shifted}))
     assert any(
         note.startswith("a and random: the same difference in all seeds at 1 budgets") for note in found["notes"]
     )
     assert found["to_random"]["a"]["per_budget"]["p"] == [1.0, None]
-    ranks = lab.summary(Curves([1, 2], {"random": runs, "a": shifted}), generator(), resamples=10, test="wilcoxon")
+    ranks = lab.summary(Curves([1, 2], {"random": runs, "a": shifted}), test="wilcoxon")
     assert any("cannot reach p < 0.05 with the 3 seeds of a and random" in note for note in ranks["notes"])
 
 
@@ -557,7 +598,7 @@ def test_options_that_cannot_be_used():
     with pytest.raises(UnknownName, match="'b'"):
         lab.differences(curves, strategies=["b"])
     with pytest.raises(UnknownName, match="'b'"):
-        lab.label_savings(curves, generator(), "b")
+        lab.label_savings(curves, "b")
     with pytest.raises(BadInput, match=r"budgets must be some of \[100.0, 200.0, 300.0, 400.0\], got \[150\]"):
         lab.differences(curves, budgets=[150])
     with pytest.raises(BadInput, match="test must be one of 't', 'wilcoxon', got 'z'"):
@@ -568,8 +609,6 @@ def test_options_that_cannot_be_used():
         lab.penalties(curves, 5)
     with pytest.raises(BadInput, match=r"power must lie between alpha \(0.05\) and 1, got 0.01"):
         lab.detectable(curves, power=0.01)
-    with pytest.raises(BadInput, match="resamples must be at least 1, got 0"):
-        lab.label_savings(curves, generator(), resamples=0)
     with pytest.raises(BadInput, match="one accuracy a budget expected"):
         lab.aubc([1, 2], [0.5])
     with pytest.raises(BadInput, match="budgets must increase"):

@@ -24,8 +24,6 @@ from ncalr.lab.report import (
     command,
     curves_of,
     few,
-    interval,
-    markdown_table,
     result_rows,
     section,
     stopped,
@@ -35,6 +33,7 @@ from ncalr.lab.report import (
 )
 from ncalr.lab.runner import read_runs
 from ncalr.lab.study import NONE, Study
+from ncalr.lab.tables import interval, markdown_table
 
 WRONG = (
     "Wrong labels: the share of the labels learnt at the last budget that are wrong, mean and 95 % interval over the "

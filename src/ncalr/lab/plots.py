@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from textwrap import wrap
@@ -114,6 +114,24 @@ def differences(summary: Mapping[str, Any]) -> str:
     return _svg(figure)
 
 
+def forest(own: str, rivals: Mapping[str, Any]) -> str:
+    """The difference of one strategy to each other one, with its interval; right of 0 it is better."""
+    figure, axes = _figure(7.2, 0.9 + 0.26 * len(rivals))
+    axes.axvline(0, color=COLOURS[1], linewidth=1)
+    for place, effect in enumerate(rivals.values()):
+        mean, low, high = (100 * _number(effect[side]) for side in ("mean", "low", "high"))
+        axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=1.6)
+        axes.plot(mean, place, color=COLOURS[0], marker="o", markersize=5)
+    axes.set_yticks(range(len(rivals)), list(rivals), fontsize=9)
+    axes.set_ylim(len(rivals) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.grid(axis="x", color="#e6e8eb", linewidth=0.8)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(f"{own} less the other, points of area")
+    return _svg(figure)
+
+
 def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
     """How often each class was picked, by strategy."""
     figure, axes = _figure(7.2, 3.2)
@@ -142,19 +160,20 @@ def collapse(measures: Mapping[str, Mapping[str, list[tuple[int, float]]]]) -> s
         axes.xaxis.set_major_formatter("{x:,.0f}")
     for axes in grid[1]:
         axes.set_xlabel("labels", fontsize=9)
-    grid.flat[0].legend(frameon=False, fontsize=8)
+    lines, names = grid.flat[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=9)
     return _svg(figure)
 
 
-def savings(budgets: Any, found: Mapping[str, Any]) -> str:
+def savings(budgets: Any, found: Mapping[str, Any], unit: str = "labels") -> str:
     """Labels that random needs for the accuracy each strategy has; the line of no saving in grey."""
     figure, axes = _figure(7.2, 3.2)
     axes.plot(budgets, budgets, color=COLOURS[1], linewidth=1, linestyle="--", label="random itself")
     for name, colour in colours(list(found)).items():
         needed = [_number(value) for value in found[name]["needed"]]
         axes.plot(budgets, needed, color=colour, label=name, linewidth=1.6, marker="o", markersize=3)
-    axes.set_xlabel("labels the strategy has")
-    axes.set_ylabel("labels random needs")
+    axes.set_xlabel(f"{unit} the strategy has")
+    axes.set_ylabel(f"{unit} random needs")
     axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
 
@@ -192,7 +211,9 @@ def penalties(found: Mapping[str, Any]) -> str:
             if i != j and not np.isnan(matrix[i, j]):
                 colour = "white" if matrix[i, j] > 0.6 else "#1d2329"
                 axes.text(j, i, f"{matrix[i, j]:.0%}", ha="center", va="center", color=colour, fontsize=9)
-    axes.set_xticks(range(len(names)), names, fontsize=9)
+    beaten = [_number(value) for value in found.get("column_means", [np.nan] * len(names))]
+    below = [name if np.isnan(share) else f"{name}\n{share:.0%}" for name, share in zip(names, beaten, strict=True)]
+    axes.set_xticks(range(len(names)), below, fontsize=9)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
@@ -216,8 +237,7 @@ def _one_each(summary: Mapping[str, Any], found: Mapping[str, Any], title: str, 
     names = [name for name in found if name != "random"]
     height = -(-len(names) // columns)
     figure, grid = _figure(7.2, 0.6 + 1.35 * height, (height, columns))
-    means = np.concatenate([mean for mean, _, _ in of.values()])
-    margin = 0.15 * np.ptp(means[np.isfinite(means)])
+    bottom, top = _limits(of.values())
     for axes in grid.flat[len(names) :]:
         axes.set_visible(False)
     for axes, name in zip(grid.flat, names, strict=False):
@@ -230,7 +250,7 @@ def _one_each(summary: Mapping[str, Any], found: Mapping[str, Any], title: str, 
         axes.fill_between(budgets, low, high, color=shown[name], alpha=0.2, linewidth=0)
         axes.plot(budgets, mean, color=shown[name], linewidth=1.8)
         axes.set_title(name, fontsize=8)
-        axes.set_ylim(np.nanmin(means) - margin, np.nanmax(means) + margin)
+        axes.set_ylim(bottom, top)
         axes.locator_params(axis="both", nbins=4)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         below = [other for other in grid[:, list(grid.flat).index(axes) % columns] if other.get_visible()]
@@ -238,6 +258,16 @@ def _one_each(summary: Mapping[str, Any], found: Mapping[str, Any], title: str, 
     figure.supxlabel(summary.get("unit", "labels"), fontsize=9)
     figure.supylabel(title, fontsize=9)
     return _svg(figure)
+
+
+def _limits(found: Iterable[Sequence[Any]]) -> tuple[float, float]:
+    """An axis that shows all means and their intervals, but no farther off than the means are apart."""
+    means, lows, highs = (np.concatenate(side) for side in zip(*found, strict=True))
+    bottom, top = np.nanmin(means), np.nanmax(means)
+    room = max(top - bottom, 1e-9)
+    low = np.nanmin([*lows[np.isfinite(lows)], bottom])
+    high = np.nanmax([*highs[np.isfinite(highs)], top])
+    return max(low, bottom - room) - 0.08 * room, min(high, top + room) + 0.08 * room
 
 
 def _curves(panels: list[Any], summaries: list[Mapping[str, Any]]) -> None:

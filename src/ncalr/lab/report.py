@@ -19,12 +19,14 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.card import card_section
+from ncalr.lab.comparison import apart, cost, of_first, power, savings
 from ncalr.lab.evaluations import evaluations, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
 from ncalr.lab.runner import Run, read_experiment, read_runs, spent
 from ncalr.lab.statistics import Curves, summary
+from ncalr.lab.tables import UNFINISHED, html_table, interval, markdown_table, p_value, signed
 from ncalr.loop.journal import DATA, read_claim
 
 STYLE = """
@@ -49,7 +51,6 @@ pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85
   h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
 COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control", "stops")
-UNFINISHED = "not finished"
 SAID = ("ids", "labels", "again", "changes", "accuracy")
 """What two runs of a strategy with a seed have in common: questions, answers and what was learnt from them."""
 NC_MEASURES = {
@@ -60,9 +61,9 @@ NC_MEASURES = {
 }
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds, by Student's t. The area under the budget "
-    "curve is the mean accuracy over all budgets; “against random” is the difference of two areas, paired by seed. Its "
-    "interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them by Holm's method: "
-    "so an interval may leave out 0 where p is above 0.05."
+    "curve is its mean height between the first and the last budget; “against random” is the difference of two areas, "
+    "paired by seed. Its interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them "
+    "by Holm's method: so an interval may leave out 0 where p is above 0.05."
 )
 
 
@@ -84,7 +85,7 @@ def write_report(
     out = Path(out or places[0])
     out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
-    found = {**summary(curves, np.random.default_rng(0)), "unit": unit_of(runs)}
+    found = {**summary(curves), "unit": unit_of(runs)}
     if _rules(runs):
         going = {run.strategy for run in runs if not run.lines or not run.lines[-1].get("stop")}
         found["ended"] = [name for name in found["strategies"] if name not in going]
@@ -203,7 +204,7 @@ def _stops(runs: list[Run], unit: str) -> str:
         body.append([name, f"{len(ends)} of {len(mine)}", f"{np.mean(spent_):,.0f}{between}", accuracy, _rules(mine)])
     if not _rules(runs):
         return ""
-    table = _html_table(["strategy", "stopped", unit, "accuracy", "rule"], body)
+    table = html_table(["strategy", "stopped", unit, "accuracy", "rule"], body)
     return (
         f"<h2>When they stopped</h2><div class=scroll>{table}</div><p class=soft>Runs that a rule stopped before the "
         "budget was spent: the mean of what they had spent (in brackets the least and the most), and of their accuracy "
@@ -241,8 +242,8 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         cells = [
             interval(last["mean"], last["low"], last["high"]),
             interval(area["mean"], area["low"], area["high"]),
-            "" if against is None else _signed(against["aubc"]),
-            "" if against is None else _p(against["aubc"]["p_holm"]),
+            "" if against is None else signed(against["aubc"]),
+            "" if against is None else p_value(against["aubc"]["p_holm"]),
         ]
         ended = name in found.get("ended", [])
         rows.append([name, *("stopped" if ended and cell == UNFINISHED else cell for cell in cells)])
@@ -260,12 +261,12 @@ def _page(
     truth: dict[Any, int],
 ) -> str:
     head, rows = result_rows(found)
-    table = _html_table(head, rows)
+    table = html_table(head, rows)
     environment = next((folders[0] / "runs").glob("*/environment.json"), None)
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
-    words = few([*notes, *_power(found), *found.get("notes", [])])
+    words = few([*notes, *apart(runs), *power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(words_of(experiment))}</p>",
@@ -273,6 +274,7 @@ def _page(
         f"<div class=scroll>{table}</div>",
         f"<p class=soft>{ABOUT}</p>",
         *(f"<p>{escape(word)}</p>" for word in words),
+        of_first(found),
         section("Learning curves", plots.learning_curves(found), "Bands are 95 % t intervals over the seeds."),
         section(
             "Difference to random",
@@ -282,17 +284,20 @@ def _page(
         section(
             "Who beats whom",
             plots.penalties(found["penalties"]) if found.get("penalties") else "",
-            "Share of the budgets at which the row is better than the column by a paired t-test at 5 %, not corrected.",
+            "Share of the budgets at which the row is better than the column by a paired t-test at 5 %, not corrected; "
+            "the first, where all have learnt the same labels, is nobody's. Below each column its mean: how often that "
+            "one is beaten.",
         ),
         _stops(runs, found["unit"]),
-        _savings(found),
+        savings(found),
         card_section(runs, len(names) or _class_count(runs)),
         answers_table(runs, truth),
         _control(runs),
         section(
             "Picks in common",
             _overlap(runs),
-            "Share of the items picked after the initial pool that two strategies have in common, same seed.",
+            "Share of the items picked after the initial pool that two strategies have in common, same seed."
+            + _by_chance(runs, folders),
         ),
         section(
             "Which classes were picked", _classes_picked(runs, names), "Labels asked for after the initial pool, a run."
@@ -305,9 +310,10 @@ def _page(
         section(
             "Distances between class means",
             plots.separation(_distances(runs)),
-            "Of the last training of every run, over the mean length of the class means; farther right is better.",
+            "Of the last training of every run, over the mean length of the class means; farther right: farther apart.",
         ),
         evaluations(runs),
+        cost(runs, experiment),
         gallery(runs, names, pool),
         "<h2>Again</h2>",
         f"<pre>{escape(chr(10).join(again))}</pre>",
@@ -332,53 +338,6 @@ def few(words: list[str], most: int = 5) -> list[str]:
     """The first words; an experiment that has just begun has a great many, all of one kind."""
     rest = len(words) - most
     return words if rest <= 1 else [*words[:most], f"And {rest} more of this kind, in summary.json."]
-
-
-def _power(found: dict[str, Any]) -> list[str]:
-    """What this many seeds could have seen."""
-    sizes = [row["aubc"] for row in (found.get("detectable") or {}).values() if row["aubc"] is not None]
-    if not sizes:
-        return []
-    seeds = found["seeds"] if isinstance(found["seeds"], int) else max(np.atleast_1d(found["seeds"]).tolist())
-    least, most = f"{100 * min(sizes):.1f}", f"{100 * max(sizes):.1f}"
-    size = f"{least} points of area" if least == most else f"{least} to {most} points of area (by strategy)"
-    return [
-        f"With {seeds} seeds a difference to random of {size} would have been found four times out of five by a paired "
-        "t-test at 5 %, before the correction for several strategies; smaller ones may exist unseen."
-    ]
-
-
-def _savings(found: dict[str, Any]) -> str:
-    """Labels that random needs for the same accuracy, at the last budget and half way."""
-    rows = found.get("label_savings")
-    if not rows:
-        return ""
-    budgets = found["budgets"]
-    places = sorted({len(budgets) // 2, len(budgets) - 1})
-    head = ["strategy", *(f"at {budgets[place]:,.0f} labels" for place in places)]
-    body = []
-    for name, saving in rows.items():
-        cells = [_needed(saving, place, budgets[-1]) for place in places]
-        body.append([name, *cells])
-    return (
-        f"<h2>Labels random needs for the same accuracy</h2><div class=scroll>{_html_table(head, body)}</div>"
-        f"<figure>{plots.savings(budgets, rows)}<figcaption class=soft>Read off random's mean curve; a line ends where "
-        "random never gets that far. In brackets the middle 95 % over seeds drawn again with replacement."
-        "</figcaption></figure>"
-    )
-
-
-def _needed(saving: dict[str, Any], place: int, most: float) -> str:
-    """How many labels random needs, and between which numbers that lies if other seeds had been drawn."""
-
-    def said(name: str, beyond: str) -> str:
-        value = saving[name][place]
-        return f"more than {most:,.0f}" if saving[beyond][place] else "" if value is None else f"{value:,.0f}"
-
-    needed = said("needed", "beyond")
-    low, high = said("low", "low_beyond"), said("high", "high_beyond")
-    between = f" ({low} to {high})" if low and high and low != high else ""
-    return f"{'at most ' if needed and saving['at_most'][place] else ''}{needed}{between}"
 
 
 def control_estimates(runs: list[Run]) -> dict[str, dict[int, tuple[int, int]]]:
@@ -413,7 +372,7 @@ def _control(runs: list[Run]) -> str:
             between = binomtest(hits, count).proportion_ci(method="wilson") if count else None
             cells.append("" if between is None else interval(hits / count, between.low, between.high))
         body.append([name, *cells])
-    table = _html_table(["strategy", *(f"{budget:,}" for budget in budgets)], body)
+    table = html_table(["strategy", *(f"{budget:,}" for budget in budgets)], body)
     return (
         f"<h2>Accuracy estimated from the control arm</h2><div class=scroll>{table}</div>"
         "<p class=soft>Items drawn at random and predicted before they were labelled; Wilson's 95 % interval, seeds "
@@ -437,6 +396,15 @@ def _overlap(runs: list[Run]) -> str:
             ]
             matrix[i, j] = np.mean(shares) if shares else np.nan
     return plots.overlap(matrix, names)
+
+
+def _by_chance(runs: list[Run], folders: Sequence[Path]) -> str:
+    """What two strategies that draw by lot would have in common, where the size of the pool is known."""
+    data = folders[0] / DATA
+    items = int(read_claim(data)["pool"]["items"]) if data.exists() else 0
+    left = items - len(runs[0].lines[0].get("ids", [])) if runs[0].lines else 0
+    picked = np.mean([sum(len(line.get("ids", [])) for line in run.lines[1:]) for run in runs])
+    return f" Two that draw by lot have about {picked / left:.0%} in common." if 0 < picked <= left else ""
 
 
 def words_of(experiment: Experiment, noise: str = "") -> str:
@@ -499,18 +467,6 @@ def _distances(runs: list[Run]) -> dict[str, Any]:
     return found
 
 
-def _html_table(head: list[str], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    """A table as Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
-
-
 def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -518,25 +474,3 @@ def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
         for run in runs:
             rows = learnt(run, truth)
             writer.writerows([run.strategy, run.seed, row.answers, row.accuracy, row.items, row.wrong] for row in rows)
-
-
-def interval(mean: float | None, low: float | None, high: float | None) -> str:
-    """A share and its interval in points."""
-    if mean is None:
-        return UNFINISHED
-    if low is None or high is None:
-        return f"{100 * mean:.1f}"
-    return (
-        f"{100 * mean:.1f} ({100 * max(low, 0):.1f} to {100 * min(high, 1):.1f})"  # few seeds reach beyond what can be
-    )
-
-
-def _signed(effect: dict[str, Any]) -> str:
-    if effect["mean"] is None:
-        return UNFINISHED
-    between = "" if effect["low"] is None else f" ({100 * effect['low']:+.1f} to {100 * effect['high']:+.1f})"
-    return f"{100 * effect['mean']:+.1f}{between}"
-
-
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"

@@ -13,8 +13,8 @@ Rules that hold everywhere:
   there the runs are the same, the interval is [0, 0] and p = 1.
 * Accuracies may be shares or per cent; nothing here depends on the unit. Higher is better.
 
-Sources: Holm 1979 (correction); Wilcoxon 1945; Robertson, Wright and Dykstra 1988 (isotonic regression); Efron and
-Tibshirani 1993 (percentile bootstrap); Ash et al. 2020, section 4 (penalty matrix); Cohen 1988 (detectable effect).
+Sources: Holm 1979 (correction); Wilcoxon 1945; Robertson, Wright and Dykstra 1988 (isotonic regression); Fieller 1954
+(an interval by inverting a t-test); Ash et al. 2020, section 4 (penalty matrix); Cohen 1988 (detectable effect).
 Why these: Kottke et al. 2017, Munjal et al. 2022, Lüth et al. 2023, Werner et al. 2024 on active learning benchmarks
 whose differences were smaller than what their number of runs could show.
 """
@@ -169,8 +169,8 @@ class Detectable:
 def aubc(budgets: Any, accuracies: Any) -> Floats:
     """Area under the budget curve by trapezoids, divided by the range of the budgets; the last axis is the budgets.
 
-    It is the mean accuracy over the range, so it does not depend on how the budgets are spaced. With one budget it is
-    the accuracy there. NaN where any accuracy is.
+    It is the mean height of the curve between the first and the last budget: it depends on these two, and hardly on
+    how the budgets between them are spaced. With one budget it is the accuracy there. NaN where any accuracy is.
 
     >>> aubc([0, 1, 4], [0.0, 1.0, 1.0]).tolist()
     0.875
@@ -249,20 +249,26 @@ def differences(
     if test not in get_args(Test):
         raise BadInput(f"test must be one of {', '.join(map(repr, get_args(Test)))}, got {test!r}")
     _check_share("confidence", confidence)
-    columns = _columns(curves, budgets)
     strategies = curves.strategies if strategies is None else strategies
     for name in (*strategies, *([against] if against != BEST_RIVAL else [])):
         curves.complete(name)  # an unknown name is an error, not a missing entry
-    found = {}
-    for name in strategies:
-        rival = best_rival(curves, name) if against == BEST_RIVAL else against
-        if rival is None or rival == name:
-            continue
-        own, other = curves.pair(name, rival)
-        per_budget = _effect(own[:, columns], other[:, columns], test, confidence)
-        area = _effect(aubc(curves.budgets, own), aubc(curves.budgets, other), test, confidence)
-        found[name] = Difference(name, rival, len(own), per_budget, area)
-    return _with_holm(found)
+    rivals = {name: best_rival(curves, name) if against == BEST_RIVAL else against for name in strategies}
+    columns = _columns(curves, budgets)
+    return _with_holm(
+        {
+            name: _difference(curves, name, rival, columns, test, confidence)
+            for name, rival in rivals.items()
+            if rival is not None and rival != name
+        }
+    )
+
+
+def against_each(curves: Curves, strategy: str, *, test: Test = "t", confidence: float = 0.95) -> dict[str, Difference]:
+    """One strategy against each other one, positive where it is better; Holm's correction covers the others."""
+    curves.complete(strategy)
+    columns = _columns(curves, None)
+    others = [name for name in curves.strategies if name != strategy]
+    return _with_holm({name: _difference(curves, strategy, name, columns, test, confidence) for name in others})
 
 
 def holm(p: Any) -> Floats:
@@ -285,32 +291,22 @@ def holm(p: Any) -> Floats:
     return corrected
 
 
-def label_savings(
-    curves: Curves,
-    generator: np.random.Generator,
-    against: str = RANDOM,
-    *,
-    resamples: int = 2000,
-    confidence: float = 0.95,
-) -> dict[str, LabelSavings]:
+def label_savings(curves: Curves, against: str = RANDOM, *, confidence: float = 0.95) -> dict[str, LabelSavings]:
     """How many labels the rival needs for the mean accuracy that each other strategy has at each budget.
 
     The rival's mean curve is made non-decreasing by isotonic regression and read backwards by linear interpolation,
     at the first place where it reaches the accuracy: a plateau counts for the rival. Where it never does, the answer
     is inf (`beyond`); where it starts above, its smallest budget (`at_most`).
 
-    The interval is a percentile bootstrap: seeds are drawn with replacement, the same for both sides, and everything
-    is computed again, isotonic regression included. Its ends are order statistics, because inf cannot be
-    interpolated. With a handful of seeds a percentile interval is too narrow; with one there is none. The draws do
-    not depend on which other strategies are in the curves.
+    The interval holds every number of labels at which a paired t-test of the strategy at its budget against the
+    rival there, whose curves are interpolated seed by seed, finds no difference; from the least to the most of them.
+    So it is as wide as so few seeds make it (drawing three seeds again with replacement covers 70 %, not 95). It ends
+    at inf where the test finds none at the rival's last budget either.
     """
-    if resamples < 1:
-        raise BadInput(f"resamples must be at least 1, got {resamples}")
     _check_share("confidence", confidence)
     curves.complete(against)
-    draws = generator.random((resamples, curves.seeds))
     names = [name for name in curves.strategies if name != against]
-    return {name: _savings(curves, name, against, draws, confidence) for name in names}
+    return {name: _savings(curves, name, against, confidence) for name in names}
 
 
 def penalties(curves: Curves, alpha: float = 0.05) -> Penalties:
@@ -361,6 +357,20 @@ def detectable_difference(deviation: float, seeds: int, alpha: float = 0.05, pow
     return float(optimize.brentq(lack, 0, top)) * float(deviation) / float(np.sqrt(seeds))
 
 
+def seeds_for(deviation: float, difference: float, alpha: float = 0.05, power: float = 0.8) -> int:
+    """The fewest seeds with which a paired t-test shows a true difference of this size with the given power."""
+    if not (deviation > 0 and difference > 0):
+        raise BadInput(f"deviation and difference must be above 0, got {deviation} and {difference}")
+    few, many = 1, 2
+    while detectable_difference(deviation, many, alpha, power) > difference:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        shown = detectable_difference(deviation, middle, alpha, power) <= difference
+        few, many = (few, middle) if shown else (middle, many)
+    return many
+
+
 def detectable(
     curves: Curves, against: str = RANDOM, *, alpha: float = 0.05, power: float = 0.8
 ) -> dict[str, Detectable]:
@@ -379,23 +389,22 @@ def detectable(
 
 def summary(
     curves: Curves,
-    generator: np.random.Generator,
     *,
     test: Test = "t",
     confidence: float = 0.95,
     alpha: float = 0.05,
     power: float = 0.8,
-    resamples: int = 2000,
 ) -> dict[str, Any]:
     """Everything above as plain data for a report: dictionaries, lists, numbers, text; None instead of NaN and inf.
 
-    What compares with `random` is None where there is no such strategy, and a note says so. Where a number of labels
+    `of_first` is the first strategy against each other one. What compares with `random` is None where there is no such
+    strategy, and a note says so. Where a number of labels
     is None because it is infinite, its flag (`beyond`, `low_beyond`, `high_beyond`) is true.
     """
     has_random = RANDOM in curves.accuracies
     to_random = differences(curves, test=test, confidence=confidence) if has_random else None
     to_best = differences(curves, BEST_RIVAL, test=test, confidence=confidence) or None
-    saved = label_savings(curves, generator, resamples=resamples, confidence=confidence) if has_random else None
+    saved = label_savings(curves, confidence=confidence) if has_random else None
     parts = {
         "budgets": curves.budgets,
         "strategies": curves.strategies,
@@ -405,13 +414,13 @@ def summary(
             "confidence": confidence,
             "alpha": alpha,
             "power": power,
-            "resamples": resamples,
             "correction": "Holm; strategies × budgets, and strategies for the AUBC",
         },
         "accuracy": mean_curves(curves, confidence),
         "aubc": mean_aubc(curves, confidence),
         "to_random": to_random,
         "to_best_rival": to_best,
+        "of_first": against_each(curves, curves.strategies[0], test=test, confidence=confidence),
         "label_savings": saved,
         "penalties": penalties(curves, alpha),
         "detectable": detectable(curves, alpha=alpha, power=power) if has_random else None,
@@ -422,6 +431,15 @@ def summary(
 
 
 # one array of differences
+
+
+def _difference(
+    curves: Curves, strategy: str, rival: str, columns: list[int], test: Test, confidence: float
+) -> Difference:
+    own, other = curves.pair(strategy, rival)
+    per_budget = _effect(own[:, columns], other[:, columns], test, confidence)
+    area = _effect(aubc(curves.budgets, own), aubc(curves.budgets, other), test, confidence)
+    return Difference(strategy, rival, len(own), per_budget, area)
 
 
 def _effect(own: Floats, other: Floats, test: Test, confidence: float) -> Effect:
@@ -504,7 +522,7 @@ def _with_holm(found: dict[str, Difference]) -> dict[str, Difference]:
 # label savings
 
 
-def _savings(curves: Curves, name: str, against: str, draws: Floats, confidence: float) -> LabelSavings:
+def _savings(curves: Curves, name: str, against: str, confidence: float) -> LabelSavings:
     own, other = curves.pair(name, against)
     seeds, budgets = len(own), curves.budgets
     needed = low = high = np.full(len(budgets), np.nan)
@@ -514,9 +532,8 @@ def _savings(curves: Curves, name: str, against: str, draws: Floats, confidence:
         needed = _first_reached(own.mean(axis=0)[None], rival, budgets)[0]
         at_most = own.mean(axis=0) < rival[0, 0]
     if seeds > 1:
-        rows = (draws[:, :seeds] * seeds).astype(np.int64)
-        reached = _first_reached(own[rows].mean(axis=1), _non_decreasing(other[rows].mean(axis=1)), budgets)
-        low, high = _middle(reached, confidence)
+        ends = [_not_told_apart(wanted, other, budgets, confidence) for wanted in own.T]
+        low, high = np.minimum([low for low, _ in ends], needed), np.maximum([high for _, high in ends], needed)
     return LabelSavings(
         name,
         against,
@@ -530,6 +547,32 @@ def _savings(curves: Curves, name: str, against: str, draws: Floats, confidence:
         high_beyond=np.isposinf(high),
         at_most=at_most,
     )
+
+
+def _not_told_apart(wanted: Floats, rival: Floats, budgets: Floats, confidence: float) -> tuple[float, float]:
+    """The least and the most labels at which a paired t-test finds no difference of `wanted` (seeds,) to the rival.
+
+    Between two budgets every seed's difference is a straight line, so the squared mean difference less the squared
+    reach of its interval is a parabola: below 0 the test finds nothing, and the ends are its roots.
+    """
+    gaps = wanted[:, None] - rival
+    if _agreement(np.broadcast_to(wanted[:, None], rival.shape), rival)[1].all():
+        return np.nan, np.nan  # no spread at all
+    seeds = len(gaps)
+    mean, loose = gaps.mean(axis=0), gaps - gaps.mean(axis=0)
+    share = stats.t.isf((1 - confidence) / 2, seeds - 1) ** 2 / (seeds * (seeds - 1))
+    at = mean**2 - share * (loose**2).sum(axis=0)
+    along = mean[:-1] * mean[1:] - share * (loose[:, :-1] * loose[:, 1:]).sum(axis=0)
+    places = budgets[at <= 0].tolist()
+    for left in range(len(budgets) - 1):
+        start, middle, end = at[left], along[left], at[left + 1]
+        for root in np.roots([start - 2 * middle + end, 2 * (middle - start), start]):
+            if abs(root.imag) < 1e-6 and 0 <= root.real <= 1:  # a double root where the seeds agree
+                places.append(float(budgets[left] + root.real * (budgets[left + 1] - budgets[left])))
+    if not places:
+        end = np.inf if mean[-1] > 0 else float(budgets[0])
+        return end, end
+    return min(places), np.inf if at[-1] <= 0 else max(places)
 
 
 def _first_reached(wanted: Floats, curve: Floats, budgets: Floats) -> Floats:
@@ -567,13 +610,6 @@ def _pool_adjacent_violators(values: Floats) -> Floats:
             total, size = total + before[0], size + before[1]
         blocks.append((total, size))
     return np.repeat([total / size for total, size in blocks], [size for _, size in blocks])
-
-
-def _middle(values: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The two order statistics over the first axis that leave out half of 1 - confidence on either side."""
-    ordered = np.sort(values, axis=0)
-    cut = int(round((1 - confidence) / 2 * len(ordered), 6))  # 0.05 × 300 is 14.999… in floating point
-    return ordered[cut], ordered[len(ordered) - 1 - cut]
 
 
 # what a report should say
