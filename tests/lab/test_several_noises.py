@@ -128,7 +128,7 @@ def test_the_overview_says_what_the_members_say(whole, digits):
     assert [one["noise"] for one in found] == list(NOISES)
     head, rows = overview_rows(found)
     assert head == [
-        *("noise", "strategy", "accuracy at 80 labels", "area under the curve", "against random", "p (Holm)"),
+        *("noise", "strategy", "accuracy at 80 labels", "area under the curve", "area against random", "p (Holm)"),
         *("wrong labels, %", "wrong answers, %"),
     ]
     assert [row[:2] for row in rows] == [[noise, name] for noise in NOISES for name in EXPERIMENT.strategies]

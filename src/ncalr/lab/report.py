@@ -61,7 +61,7 @@ NC_MEASURES = {
 }
 ABOUT = (
     "In points of test accuracy, mean and 95 % interval over the seeds, by Student's t. The area under the budget "
-    "curve is its mean height between the first and the last budget; “against random” is the difference of two areas, "
+    "curve is its mean height between the first and the last budget; “area against random” is a difference of two, "
     "paired by seed. Its interval is for that strategy alone, its p-value (paired t-test) is corrected for all of them "
     "by Holm's method: so an interval may leave out 0 where p is above 0.05."
 )
@@ -231,7 +231,7 @@ def result_rows(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         "strategy",
         f"accuracy at {found['budgets'][-1]:,.0f} {found.get('unit', 'labels')}",
         "area under the curve",
-        "against random",
+        "area against random",
         "p (Holm)",
     ]
     rows = []
