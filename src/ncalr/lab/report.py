@@ -8,16 +8,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
 
-from ncalr.data.fingerprint import differences
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
+from ncalr.lab.alike import why_apart
 from ncalr.lab.card import card_section
 from ncalr.lab.comparison import apart, cost, of_first, power, savings
 from ncalr.lab.evaluations import evaluations, read_evaluations
@@ -50,7 +51,6 @@ pre { background: #f5f7f9; padding: .8rem 1rem; overflow-x: auto; font-size: .85
 @media print { body { max-width: none; } .scroll { width: auto; max-width: none; left: 0; transform: none; }
   h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 """
-COMMON = ("dataset", "start", "step", "end", "network", "recipe", "noise", "stratified", "control", "stops")
 SAID = ("ids", "labels", "again", "changes", "accuracy")
 """What two runs of a strategy with a seed have in common: questions, answers and what was learnt from them."""
 NC_MEASURES = {
@@ -98,27 +98,22 @@ def write_report(
     return page
 
 
-def together(folders: Sequence[Path]) -> tuple[Experiment, list[Run]]:
-    """The runs of several directories as one experiment; an error where they cannot be compared."""
+def together(folders: Sequence[Path], named: bool = False) -> tuple[Experiment, list[Run]]:
+    """The runs of several directories as one experiment; an error where they cannot be compared.
+
+    Where their policies of answers differ, or with `named`, the policy is a part of a strategy's name.
+    """
     experiments = [read_experiment(folder) for folder in folders]
     first = experiments[0]
-    for folder, other in zip(folders, experiments, strict=True):
-        for name in COMMON:
-            if getattr(other, name) != getattr(first, name):
-                raise BadInput(
-                    f"{folders[0]} and {folder} cannot be compared: {name} is {getattr(first, name)!r} in one and "
-                    f"{getattr(other, name)!r} in the other; report them apart"
-                )
-    known = [(folder, read_claim(folder / DATA)) for folder in folders if (folder / DATA).exists()]
-    for folder, data in known[1:]:
-        differing = differences(known[0][1], data, (f"in {known[0][0]}", f"in {folder}"))
-        if differing:
+    for one, other in combinations(folders, 2):
+        why = why_apart(one, other)
+        if why:
             raise BadInput(
-                f"{known[0][0]} and {folder} cannot be compared: their data differ ({'; '.join(differing)}); "
-                "report them apart"
+                f"{one} and {other} cannot be compared: {why}; report them apart, or let `ncalr report` compare their "
+                "strategies across data sets"
             )
     runs = [run for folder in folders for run in read_runs(folder)]
-    if len({other.answers for other in experiments}) > 1:
+    if named or len({other.answers for other in experiments}) > 1:
         runs = [run for folder, other in zip(folders, experiments, strict=True) for run in named_runs(folder, other)]
     found: dict[tuple[str, int], Run] = {}
     for run in runs:
@@ -408,14 +403,19 @@ def _by_chance(runs: list[Run], folders: Sequence[Path]) -> str:
 
 
 def words_of(experiment: Experiment, noise: str = "") -> str:
-    """An experiment in a sentence or two."""
+    """An experiment in two sentences."""
+    return f"{protocol_of(experiment, noise)} All strategies of a seed begin with the same labels."
+
+
+def protocol_of(experiment: Experiment, noise: str = "") -> str:
+    """What was done with the data of an experiment, in a sentence."""
     noise = noise or (f"noise {experiment.noise}" if experiment.noise else "clean labels")
     drawn = ", stratified initial pools" if experiment.stratified else ""
     asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
     asked += f", stopped by {experiment.stops}" if experiment.stops else ""
     return (
         f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
-        f"{experiment.recipe}, {noise}{drawn}{asked}. All strategies of a seed begin with the same labels."
+        f"{experiment.recipe}, {noise}{drawn}{asked}."
     )
 
 
