@@ -144,12 +144,15 @@ def report(
 ) -> None:
     """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one.
 
-    Of an experiment under several noises: the overview, and the report of each.
+    Experiments on different data, or by other protocols, are compared across data sets: areas, ranks, tests, who beats
+    whom, in across.html, .md, .csv and .json. Of an experiment under several noises: the overview, and the report of
+    each.
     """
     from ncalr.lab.session import report_again
 
     page = report_again(folders, root, out)
-    print((page.parent / "summary.json").read_text(encoding="utf-8") if as_json else f"report: {page}")
+    figures = page.with_name("across.json" if page.name == "across.html" else "summary.json")
+    print(figures.read_text(encoding="utf-8") if as_json else f"report: {page}")
 
 
 def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:

@@ -208,6 +208,15 @@ def placed(name: str) -> str:
     return f"{before}{os.path.abspath(os.path.expanduser(path))}{options}"
 
 
+def source_and_options(name: str) -> tuple[str, str]:
+    """Where a dataset is from, a name or the path of a folder, and its options in their brackets.
+
+    >>> source_and_options("digits(known=8)"), source_and_options("folder:/data/photos")
+    (('digits', '(known=8)'), ('/data/photos', ''))
+    """
+    return (_of_folder(name) or ("", *_cut(name.strip())))[1:]
+
+
 def data_root(root: str | Path | None = None) -> Path:
     """Where datasets lie: what is given, else NCALR_DATA, else ~/.cache/ncalr."""
     return Path(root or os.environ.get("NCALR_DATA") or "~/.cache/ncalr").expanduser()

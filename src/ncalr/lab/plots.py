@@ -220,6 +220,45 @@ def penalties(found: Mapping[str, Any]) -> str:
     return _svg(figure)
 
 
+def critical_difference(average: Mapping[str, float], reach: float, joined: list[list[str]]) -> str:
+    """Average ranks on a line, the best on the left, strategies that are not told apart joined by a bar.
+
+    The diagram of Demšar 2006, section 3.2.4: names of the better half stand on the left, of the others on the right.
+    """
+    names = sorted(average, key=lambda name: average[name])
+    half = -(-len(names) // 2)
+    top = 0.7 + 0.45 * len(joined)  # the first line of names, below the bars
+    depth = top + half
+    figure, axes = _figure(7.2, 0.9 + 0.25 * depth)
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+    lowest, highest = 1, max(len(names), 2)
+    step = 0.02 * (highest - lowest)
+    axes.set_xlim(lowest - 15 * step, highest + 15 * step)
+    axes.set_ylim(depth, -1.9)
+    axes.set_yticks([])
+    axes.set_xticks([])
+    axes.hlines(0, lowest, highest, color="#1d2329", linewidth=1)
+    for rank in range(lowest, highest + 1):
+        axes.vlines(rank, -0.2, 0, color="#1d2329", linewidth=1)
+        axes.text(rank, -0.3, str(rank), ha="center", va="bottom", fontsize=9)
+    axes.errorbar(lowest + reach / 2, -1.4, xerr=reach / 2, color="#1d2329", capsize=3, linewidth=1)
+    axes.text(lowest + reach + step, -1.4, f"critical difference {reach:.2f}", va="center")
+    for name, colour in colours(list(average)).items():
+        at = names.index(name)
+        left = at < half
+        edge, way = (lowest - 2 * step, -1) if left else (highest + 2 * step, 1)
+        line = top + (at if left else len(names) - 1 - at)
+        axes.plot([average[name], average[name], edge], [0, line, line], color=colour, linewidth=1.2)
+        words = f"{name}, {average[name]:.2f}"
+        axes.text(edge + way * step / 2, line, words, ha="right" if left else "left", va="center")
+    for place, group in enumerate(joined):
+        ends = [average[group[0]] - step / 2, average[group[-1]] + step / 2]
+        axes.hlines(0.45 + 0.45 * place, *ends, color="#1d2329", linewidth=4)
+    return _svg(figure)
+
+
 def overlap(matrix: Any, names: list[str]) -> str:
     """How many picks two strategies have in common."""
     if len(names) < 2:

@@ -16,6 +16,8 @@ from ncalr.data.fingerprint import fingerprint
 from ncalr.data.splits import initial
 from ncalr.engine import ENGINES, open_engine
 from ncalr.errors import BadInput, NcalrError, Note, unknown
+from ncalr.lab.across import write_across
+from ncalr.lab.alike import groups_of
 from ncalr.lab.claims import claim_all
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.live import Board
@@ -120,9 +122,13 @@ def report_again(
 ) -> Path:
     """The report of experiments from their journals; with class names and pictures where their data is at hand.
 
-    A study is reported alone: its overview, and the reports of its members.
+    Those that are not one, on different data or by other protocols, are compared across data sets (`across.py`). A
+    study is reported alone: its overview, and the reports of its members.
     """
     folders = [folders] if isinstance(folders, (str, Path)) else list(folders)
+    groups = groups_of([Path(folder) for folder in folders])
+    if len(groups) > 1:
+        return write_across(groups, out)
     plan = read_plan(folders[0]) if len(folders) == 1 else read_experiment(folders[0])
     dataset: Dataset | None = None
     try:
