@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -220,7 +222,8 @@ def test_strangers_from_arrays_and_folders(tmp_path):
     np.save(tmp_path / "odd" / "test_labels.npy", np.arange(5))
     (tmp_path / "odd" / "classes.json").write_text('["a", "b", "c", "d", "e"]')
     found = strangers("odd", digits, tmp_path)
-    assert found.classes == ["a", "b", "c", "d", "e"]
+    assert [kind.name for kind in found.kinds] == ["a", "b", "c", "d", "e"]
+    assert strangers(f"folder:{tmp_path / 'odd'}", digits).kinds == found.kinds
     np.save(tmp_path / "odd" / "test_images.npy", images[:0, :8, :8, None])
     with pytest.raises(BadInput, match="empty"):
         strangers("odd", digits, tmp_path)
@@ -266,6 +269,66 @@ def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
     subject.shelf.clear()
     with pytest.raises(BadInput, match=r"every class of .* is trained on"):
         TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
+
+
+def test_a_trained_class_is_known_by_its_wordnet_id(folder, tmp_path):
+    """The same class under another name goes, another class of the same name stays: both lists have ids."""
+    np.save(tmp_path / "all_images.npy", np.zeros((4, 8, 8, 1), np.uint8))
+    np.save(tmp_path / "all_labels.npy", np.array([0, 1, 1, 2]))
+    names = [("the figure three", "n00000003"), ("4", "n00000014"), ("tree", "n00000015")]
+    (tmp_path / "classes.json").write_text(json.dumps([{"name": name, "wnid": wnid} for name, wnid in names]))
+    dataset = replace(load(EXPERIMENT.dataset), wnids=[f"n{number:08d}" for number in range(8)])
+    subject = next(subjects(EXPERIMENT, read_runs(folder), dataset, learner()))
+    found = TASKS["ood"](subject, Wishes(ood=(f"near:{tmp_path}",), scores=("msp",)))
+    removed = [note for note in found.notes if "removed" in note]
+    assert removed == [f"{tmp_path}: removed 1 of 4 items, of 1 class that is trained on: 'the figure three' ('3')"]
+
+
+def save_images(folder, names):
+    from PIL import Image
+
+    for at, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 20 * at, np.uint8)).save(folder / name)
+
+
+def test_every_image_of_a_folder_is_a_stranger(tmp_path):
+    digits = load("digits")
+    save_images(tmp_path / "flat", [f"{at}.png" for at in range(7)])
+    save_images(tmp_path / "classes", [f"{kind}/{at}.png" for kind in "ab" for at in range(5)])
+    save_images(tmp_path / "mixed", ["0.png", "tree/1.png"])
+    flat = strangers(f"folder:{tmp_path / 'flat'}(size=8)", digits)
+    assert (len(flat.pool), flat.kinds, set(flat.labels.tolist())) == (7, [], {-1})
+    for name in (f"folder:{tmp_path / 'classes'}(size=8)", f"{tmp_path / 'classes'}(size=8)", "classes(size=8)"):
+        found = strangers(name, digits, tmp_path)
+        assert (len(found.pool), found.kinds) == (10, [("a", ""), ("b", "")])
+        assert found.labels.tolist() == [0] * 5 + [1] * 5
+    assert strangers("mixed(size=8)", digits, tmp_path).labels.tolist() == [-1, 0]
+    with pytest.raises(UnknownName, match=r"no option of a folder of images 'sise'\. Did you mean 'size'"):
+        strangers("flat(sise=8)", digits, tmp_path)
+    with pytest.raises(BadInput, match="no folder"):
+        strangers(f"folder:{tmp_path / 'nothing'}", digits)
+
+
+def test_of_a_folder_that_somebody_divided_the_test_images_are_strangers(tmp_path):
+    save_images(tmp_path, ["train/a/0.png", "train/a/1.png", "test/a/2.png"])
+    found = strangers(f"folder:{tmp_path}(size=8, channels=1)", load("digits"))
+    assert found.pool.ids.tolist() == ["a/2.png"]
+
+
+def test_every_row_of_a_table_without_a_test_split_is_a_stranger(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    buffers = []
+    for at in range(6):
+        buffer = io.BytesIO()
+        Image.fromarray(np.full((8, 8), 20 * at, np.uint8)).save(buffer, "png")
+        buffers.append({"bytes": buffer.getvalue(), "path": f"{at}.png"})
+    pq.write_table(pa.table({"image": buffers, "label": [0, 1] * 3}), tmp_path / "train.parquet")
+    found = strangers(f"folder:{tmp_path}(size=8, channels=1)", load("digits"))
+    assert (len(found.pool), found.labels.tolist()) == (6, [0, 1] * 3)
 
 
 def test_resizing_keeps_means_and_refuses_what_is_no_image():

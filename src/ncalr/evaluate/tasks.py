@@ -15,7 +15,7 @@ import numpy as np
 
 from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput
-from ncalr.evaluate.strangers import NOVEL, examples, strangers
+from ncalr.evaluate.strangers import NOVEL, UNNAMED, examples, strangers
 from ncalr.evaluate.subjects import Subject
 from ncalr.geometry import ClassStatistics, class_distances, cma, measure_collapse, separation_of
 
@@ -113,14 +113,14 @@ def ood(subject: Subject, wishes: Wishes) -> Evaluation:
     for wish in wishes.ood or (NOVEL,):
         group, name = _grouped(wish)
         found = subject.once(strangers, name, wishes.root)
-        ids = None
-        if found.labels is not None and found.classes:
-            disjoint = without_overlap(found.labels, found.classes, subject.dataset.classes)
-            notes += [f"{name}: {disjoint.note}"] if disjoint.note else []
-            if not disjoint.keep.any():
-                raise BadInput(f"every class of {name} is trained on; nothing is left as an OOD set")
-            ids = found.pool.ids[disjoint.keep]
-        groups.setdefault(group, {})[name] = subject.outputs(found.pool, ids)
+        named = found.labels != UNNAMED
+        disjoint = without_overlap(found.labels[named], found.kinds, subject.dataset.kinds)
+        notes += [f"{name}: {disjoint.note}"] if disjoint.note else []
+        strange = ~named
+        strange[named] = disjoint.keep
+        if not strange.any():
+            raise BadInput(f"every class of {name} is trained on; nothing is left as an OOD set")
+        groups.setdefault(group, {})[name] = subject.outputs(found.pool, found.pool.ids[strange])
     seen = subject.labelled
     weight, bias = subject.head or (None, None)
     detectors = fit(
