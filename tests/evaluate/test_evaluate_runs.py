@@ -18,7 +18,7 @@ from ncalr.evaluate.driver import evaluate
 from ncalr.evaluate.strangers import examples, resized, strangers
 from ncalr.evaluate.subjects import subjects
 from ncalr.evaluate.tasks import TASKS, Wishes
-from ncalr.lab.evaluations import EVALUATIONS, evaluation_tables, read_evaluations
+from ncalr.lab.evaluations import EVALUATIONS, evaluation_groups, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
@@ -108,9 +108,10 @@ def test_all_tasks_go_through_and_the_report_shows_them(folder):
     page = write_report(folder).read_text()
     for title in ("Out-of-distribution detection", "Category discovery", "Calibration on the test set"):
         assert f"<h2>{title}</h2>" in page
-    labels, values, _ = evaluation_tables(read_runs(folder))["ood"]
-    assert labels == 50
-    assert len(values["energy, near, auroc"]["ncal"]) == 2
+    group = next(group for group in evaluation_groups(read_runs(folder)) if group.task == "ood")
+    assert group.budgets == [50]
+    assert set(group.final["ncal"]) == {0, 1}
+    assert "## Category discovery" in (folder / "report.md").read_text()
 
 
 def test_what_was_found_is_not_computed_again(folder, monkeypatch):
