@@ -281,6 +281,12 @@ def test_from_the_command_line(folder):
     assert "report:" in done.output
     done = CliRunner().invoke(app, ["evaluate", str(folder), "--tasks", "ood", "--scores", "msp", "--json"])
     assert {line["task"] for line in json.loads(done.output)} >= {"ood"}
+    options = {"variant": "A", "inits": 1, "assignment": "v1", "estimate": 9}
+    flags = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    asked = ["evaluate", str(folder), "--tasks", "discovery", *flags, "--device", "cpu", "--json"]
+    last = json.loads(CliRunner().invoke(app, asked).output)[-1]
+    assert last["wishes"] == {**options, "seed": 0}
+    assert "estimated classes" in last["shown"]
 
 
 def test_clear_errors(folder, tmp_path):
@@ -323,6 +329,9 @@ def test_strangers_from_arrays_and_folders(tmp_path):
     found = strangers("odd", digits, tmp_path)
     assert [kind.name for kind in found.kinds] == ["a", "b", "c", "d", "e"]
     assert strangers(f"folder:{tmp_path / 'odd'}", digits).kinds == found.kinds
+    np.save(tmp_path / "odd" / "test_labels.npy", np.arange(4))
+    with pytest.raises(BadInput, match="5 test images and 4 labels; save one label an image"):
+        strangers("odd", digits, tmp_path)
     np.save(tmp_path / "odd" / "test_images.npy", images[:0, :8, :8, None])
     with pytest.raises(BadInput, match="empty"):
         strangers("odd", digits, tmp_path)

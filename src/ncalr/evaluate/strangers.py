@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.spec import parse
 from ncalr.data.dataset import DATASETS, Dataset, Kind, data_root, images_below, load, read_classes
+from ncalr.data.files import open_npy
 from ncalr.data.hub import is_hub
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset
@@ -169,7 +170,10 @@ def _arrays(folder: Path, split: str) -> Strangers:
     labels, names = folder / f"{split}_labels.npy", folder / "classes.json"
     if not (labels.exists() and names.exists()):
         return Strangers.unnamed(pool)
-    return Strangers(pool, np.load(labels), read_classes(names))
+    found = np.asarray(open_npy(labels))
+    if len(found) != len(pool):
+        raise BadInput(f"{folder}: {len(pool)} {split} images and {len(found)} labels; save one label an image")
+    return Strangers(pool, found, read_classes(names))
 
 
 def _array(path: Path) -> Any:
