@@ -123,7 +123,10 @@ def test_class_names(tmp_path):
     assert load("cifar100", tmp_path).classes == ["0", "1"]
     path = tmp_path / "cifar100" / "classes.json"
     path.write_text('[{"wnid": "n01", "name": "house finch"}, {"wnid": "n02", "name": "robin"}]')
-    assert load("cifar100", tmp_path).classes == ["house finch", "robin"]
+    found = load("cifar100", tmp_path)
+    assert found.classes == ["house finch", "robin"]
+    assert found.kinds == [("house finch", "n01"), ("robin", "n02")]
+    assert load("cifar100(known=1, view_seed=4)", tmp_path).kinds == [("robin", "n02")]
     path.write_text('[{"wnid": "n01"}]')
     with pytest.raises(BadInput, match=r"classes\.json cannot be read as a list of class names"):
         load("cifar100", tmp_path)
@@ -428,7 +431,7 @@ def test_tiny_imagenet_as_it_is_packed(tmp_path):
     assert load("tiny_imagenet", tmp_path).classes == ["n01", "n02"]
     (base / "words.txt").write_text("n01\tgoldfish\nn03\tnothing\n")
     found = load("tiny_imagenet", tmp_path)
-    assert found.classes == ["goldfish", "n02"]
+    assert found.kinds == [("goldfish", "n01"), ("n02", "n02")]
     assert (found.labels.tolist(), found.test_labels.tolist()) == ([0, 1], [1, 0, 1])
     assert found.pool.shape == (64, 64, 3)
     listed.write_text("val_0.JPEG\tn02\n")

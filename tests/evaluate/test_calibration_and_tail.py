@@ -100,3 +100,4 @@ def test_picks_against_the_pool():
     assert tail_picks([0] * 8 + [1], counts)["tail"] == 0
     assert tail_picks([0, 1, 2, 2], counts) == pytest.approx({"head": 0.25 / 0.8, "middle": 0.25 / 0.15, "tail": 10})
     assert np.isnan(tail_picks([0], [5, 1, 0])["tail"])
+    assert np.isnan(list(tail_picks(np.array([], int), counts).values())).all(), "nothing was picked"

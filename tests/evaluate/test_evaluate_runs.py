@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +18,8 @@ from ncalr.errors import BadInput, UnknownName
 from ncalr.evaluate.driver import evaluate
 from ncalr.evaluate.strangers import examples, resized, strangers
 from ncalr.evaluate.subjects import subjects
-from ncalr.evaluate.tasks import TASKS, Wishes
-from ncalr.lab.evaluations import EVALUATIONS, evaluation_tables, read_evaluations
+from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
+from ncalr.lab.evaluations import EVALUATIONS, evaluation_groups, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
@@ -90,6 +93,7 @@ def test_all_tasks_go_through_and_the_report_shows_them(folder):
         probes=("digits",),
         network="resnet8(stem=imagenet)",
         inits=2,
+        estimate=12,
     )
     lines = evaluate(folder, tasks, wishes=wishes, device="cpu")
     assert len(lines) == 4 * len(tasks)
@@ -103,12 +107,19 @@ def test_all_tasks_go_through_and_the_report_shows_them(folder):
     assert 0 < ood["values"]["energy, novel, auroc"] < 1  # five epochs: no more can be said
     found = next(line["values"] for line in lines if line["task"] == "discovery")
     assert min(found["old"], found["new"]) <= found["all"] <= max(found["old"], found["new"])
+    assert 8 <= found["estimated classes"] <= 12
+    for line in lines:
+        for name, (low, high) in line["limits"].items():
+            assert low is None or low <= line["values"][name], name
+            assert high is None or line["values"][name] <= high, name
     page = write_report(folder).read_text()
     for title in ("Out-of-distribution detection", "Category discovery", "Calibration on the test set"):
         assert f"<h2>{title}</h2>" in page
-    labels, values, _ = evaluation_tables(read_runs(folder))["ood"]
-    assert labels == 50
-    assert len(values["energy, near, auroc"]["ncal"]) == 2
+    group = next(group for group in evaluation_groups(read_runs(folder)) if group.task == "ood")
+    assert group.budgets == [50]
+    assert set(group.final["ncal"]) == {0, 1}
+    assert "coverage, % of the test items" in page
+    assert "## Category discovery" in (folder / "report.md").read_text()
 
 
 def test_what_was_found_is_not_computed_again(folder, monkeypatch):
@@ -134,8 +145,98 @@ def test_other_rounds_and_other_wishes_are_lines_of_their_own(unkept):
     lines = evaluate(unkept, ["separation"], rounds="all", missing="retrain", device="cpu")
     assert [line["labelled"] for line in lines] == [30, 50] * 4
     assert len(lines[0]["histogram"]["quantiles"]) == 21
-    more = evaluate(unkept, ["separation"], wishes=Wishes(seed=1), missing="retrain", device="cpu")
-    assert len(more) == 12
+    asked = {"missing": "retrain", "device": "cpu"}
+    same = evaluate(unkept, ["separation"], wishes=Wishes(seed=1, ood=("novel",), inits=3), **asked)
+    assert len(same) == 8, "it reads none of these"
+    assert len(evaluate(unkept, ["ood"], wishes=Wishes(scores=("msp",)), **asked)) == 12
+    assert len(evaluate(unkept, ["ood"], wishes=Wishes(scores=("energy",)), **asked)) == 16
+    assert "<h3>scores: msp</h3>" in write_report(unkept).read_text()
+
+
+def test_lines_of_before_are_not_computed_again(unkept, monkeypatch):
+    """They hold every wish there was, and not those that came later."""
+    evaluate(unkept, ["discovery"], wishes=Wishes(inits=1), missing="retrain", device="cpu")
+    before = {"ood": [], "scores": [], "probes": [], "network": "", "inits": 1, "variant": "B", "seed": 0}
+    for run in read_runs(unkept):
+        lines = [
+            {**line, "wishes": before if line["task"] == "discovery" else line["wishes"]}
+            for line in read_evaluations(run)
+        ]
+        (run.journal.folder / EVALUATIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setitem(TASKS, "discovery", lambda *_: pytest.fail("computed again"))
+    evaluate(unkept, ["discovery"], wishes=Wishes(inits=1), device="cpu")
+
+
+def test_a_value_that_is_no_number_is_null_in_the_file_and_for_programs(folder, monkeypatch):
+    found = Evaluation({"known": 0.5, "unknown": float("nan")}, ("unknown", "known"))
+    monkeypatch.setitem(TASKS, "nothing", lambda *_: found)
+    done = CliRunner().invoke(app, ["evaluate", str(folder), "--tasks", "nothing", "--device", "cpu"])
+    assert "nothing known 0.5" in done.output
+    assert "nan" not in done.output
+    done = CliRunner().invoke(app, ["evaluate", str(folder), "--tasks", "nothing", "--device", "cpu", "--json"])
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    lines = [line for line in json.loads(done.output, parse_constant=refuse) if line["task"] == "nothing"]
+    assert lines[0]["values"] == {"known": 0.5, "unknown": None}
+    for run in read_runs(folder):
+        for text in (run.journal.folder / EVALUATIONS).read_text().splitlines():
+            json.loads(text, parse_constant=refuse)
+        kept = [line for line in read_evaluations(run) if line["task"] != "nothing"]
+        (run.journal.folder / EVALUATIONS).write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+
+def test_the_tail_counts_what_was_picked_after_the_initial_pool(folder, monkeypatch):
+    import ncalr.evaluate.tail as tail
+
+    runs, dataset = read_runs(folder), load(EXPERIMENT.dataset)
+    given = []
+    monkeypatch.setattr(tail, "tail_picks", lambda labels, _: given.append(labels.tolist()) or {})
+    first, last = [s for s in subjects(EXPERIMENT, runs, dataset, learner(), rounds="all") if s.run is runs[0]]
+    truth = dict(zip(dataset.pool.ids.tolist(), dataset.labels.tolist(), strict=True))
+    TASKS["tail"](first, Wishes())
+    TASKS["tail"](last, Wishes())
+    assert given == [[], [truth[item] for item in runs[0].lines[1]["ids"]]]
+    assert len(given[1]) == 20
+
+
+def test_probes_and_discovery_are_computed_where_the_learner_is(folder, monkeypatch):
+    import ncalr.evaluate.discovery as discovery
+    import ncalr.evaluate.probe as probe
+
+    class Stop(Exception):
+        pass
+
+    def spy(*_, **options):
+        raise Stop(options["device"])
+
+    for module, name in ((probe, "probe"), (discovery, "discover")):
+        monkeypatch.setattr(module, name, spy)
+    subject = next(subjects(EXPERIMENT, read_runs(folder), load(EXPERIMENT.dataset), learner()))
+    elsewhere = replace(subject, learner=SimpleNamespace(device="cuda:1"))
+    for task in ("probe", "discovery"):
+        with pytest.raises(Stop, match="cuda:1"):
+            TASKS[task](elsewhere, Wishes(probes=("digits",)))
+    assert replace(subject, learner=object()).device is None
+
+
+def test_the_number_of_classes_is_estimated_where_the_learner_is_and_the_older_assignment_is_there(folder, monkeypatch):
+    import ncalr.evaluate.discovery as discovery
+
+    seen = []
+    monkeypatch.setattr(
+        discovery, "estimate_classes", lambda *_, **how: seen.append(how) or discovery.Estimate(9, ((9, 1.0),))
+    )
+    subject = next(subjects(EXPERIMENT, read_runs(folder), load(EXPERIMENT.dataset), learner()))
+    older = TASKS["discovery"](subject, Wishes(inits=2, assignment="v1", estimate=11))
+    usual = TASKS["discovery"](subject, Wishes(inits=2))
+    assert seen == [{"most": 11, "seed": 0, "device": subject.learner.device}]
+    assert older.values["estimated classes"] == 9
+    assert "estimated classes" not in usual.values
+    assert older.values["old"] >= usual.values["old"], "an assignment of its own is optimistic"
+    with pytest.raises(UnknownName, match="v3"):
+        TASKS["discovery"](subject, Wishes(assignment="v3"))
 
 
 def test_models_that_were_not_kept_can_be_left_out(folder, tmp_path):
@@ -180,6 +281,12 @@ def test_from_the_command_line(folder):
     assert "report:" in done.output
     done = CliRunner().invoke(app, ["evaluate", str(folder), "--tasks", "ood", "--scores", "msp", "--json"])
     assert {line["task"] for line in json.loads(done.output)} >= {"ood"}
+    options = {"variant": "A", "inits": 1, "assignment": "v1", "estimate": 9}
+    flags = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    asked = ["evaluate", str(folder), "--tasks", "discovery", *flags, "--device", "cpu", "--json"]
+    last = json.loads(CliRunner().invoke(app, asked).output)[-1]
+    assert last["wishes"] == {**options, "seed": 0}
+    assert "estimated classes" in last["shown"]
 
 
 def test_clear_errors(folder, tmp_path):
@@ -220,7 +327,11 @@ def test_strangers_from_arrays_and_folders(tmp_path):
     np.save(tmp_path / "odd" / "test_labels.npy", np.arange(5))
     (tmp_path / "odd" / "classes.json").write_text('["a", "b", "c", "d", "e"]')
     found = strangers("odd", digits, tmp_path)
-    assert found.classes == ["a", "b", "c", "d", "e"]
+    assert [kind.name for kind in found.kinds] == ["a", "b", "c", "d", "e"]
+    assert strangers(f"folder:{tmp_path / 'odd'}", digits).kinds == found.kinds
+    np.save(tmp_path / "odd" / "test_labels.npy", np.arange(4))
+    with pytest.raises(BadInput, match="5 test images and 4 labels; save one label an image"):
+        strangers("odd", digits, tmp_path)
     np.save(tmp_path / "odd" / "test_images.npy", images[:0, :8, :8, None])
     with pytest.raises(BadInput, match="empty"):
         strangers("odd", digits, tmp_path)
@@ -266,6 +377,66 @@ def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
     subject.shelf.clear()
     with pytest.raises(BadInput, match=r"every class of .* is trained on"):
         TASKS["ood"](subject, Wishes(ood=(f"far:{tmp_path}",), scores=("msp",)))
+
+
+def test_a_trained_class_is_known_by_its_wordnet_id(folder, tmp_path):
+    """The same class under another name goes, another class of the same name stays: both lists have ids."""
+    np.save(tmp_path / "all_images.npy", np.zeros((4, 8, 8, 1), np.uint8))
+    np.save(tmp_path / "all_labels.npy", np.array([0, 1, 1, 2]))
+    names = [("the figure three", "n00000003"), ("4", "n00000014"), ("tree", "n00000015")]
+    (tmp_path / "classes.json").write_text(json.dumps([{"name": name, "wnid": wnid} for name, wnid in names]))
+    dataset = replace(load(EXPERIMENT.dataset), wnids=[f"n{number:08d}" for number in range(8)])
+    subject = next(subjects(EXPERIMENT, read_runs(folder), dataset, learner()))
+    found = TASKS["ood"](subject, Wishes(ood=(f"near:{tmp_path}",), scores=("msp",)))
+    removed = [note for note in found.notes if "removed" in note]
+    assert removed == [f"{tmp_path}: removed 1 of 4 items, of 1 class that is trained on: 'the figure three' ('3')"]
+
+
+def save_images(folder, names):
+    from PIL import Image
+
+    for at, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 20 * at, np.uint8)).save(folder / name)
+
+
+def test_every_image_of_a_folder_is_a_stranger(tmp_path):
+    digits = load("digits")
+    save_images(tmp_path / "flat", [f"{at}.png" for at in range(7)])
+    save_images(tmp_path / "classes", [f"{kind}/{at}.png" for kind in "ab" for at in range(5)])
+    save_images(tmp_path / "mixed", ["0.png", "tree/1.png"])
+    flat = strangers(f"folder:{tmp_path / 'flat'}(size=8)", digits)
+    assert (len(flat.pool), flat.kinds, set(flat.labels.tolist())) == (7, [], {-1})
+    for name in (f"folder:{tmp_path / 'classes'}(size=8)", f"{tmp_path / 'classes'}(size=8)", "classes(size=8)"):
+        found = strangers(name, digits, tmp_path)
+        assert (len(found.pool), found.kinds) == (10, [("a", ""), ("b", "")])
+        assert found.labels.tolist() == [0] * 5 + [1] * 5
+    assert strangers("mixed(size=8)", digits, tmp_path).labels.tolist() == [-1, 0]
+    with pytest.raises(UnknownName, match=r"no option of a folder of images 'sise'\. Did you mean 'size'"):
+        strangers("flat(sise=8)", digits, tmp_path)
+    with pytest.raises(BadInput, match="no folder"):
+        strangers(f"folder:{tmp_path / 'nothing'}", digits)
+
+
+def test_of_a_folder_that_somebody_divided_the_test_images_are_strangers(tmp_path):
+    save_images(tmp_path, ["train/a/0.png", "train/a/1.png", "test/a/2.png"])
+    found = strangers(f"folder:{tmp_path}(size=8, channels=1)", load("digits"))
+    assert found.pool.ids.tolist() == ["a/2.png"]
+
+
+def test_every_row_of_a_table_without_a_test_split_is_a_stranger(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    buffers = []
+    for at in range(6):
+        buffer = io.BytesIO()
+        Image.fromarray(np.full((8, 8), 20 * at, np.uint8)).save(buffer, "png")
+        buffers.append({"bytes": buffer.getvalue(), "path": f"{at}.png"})
+    pq.write_table(pa.table({"image": buffers, "label": [0, 1] * 3}), tmp_path / "train.parquet")
+    found = strangers(f"folder:{tmp_path}(size=8, channels=1)", load("digits"))
+    assert (len(found.pool), found.labels.tolist()) == (6, [0, 1] * 3)
 
 
 def test_resizing_keeps_means_and_refuses_what_is_no_image():

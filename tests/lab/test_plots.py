@@ -80,3 +80,9 @@ def test_signs_that_no_font_has_are_one_note(monkeypatch, recwarn):
     for _ in range(2):
         assert ">猫</text>" in plots.class_histogram(COUNTS, ["猫", "犬", "鳥"])
     assert [(each.category, "Noto Sans CJK" in str(each.message)) for each in recwarn.list] == [(Note, True)]
+
+
+def test_a_strategy_that_the_first_panel_lacks_is_in_the_legend():
+    picture = plots.by_budget({"one": {"random": [(1, 0.5)]}, "two": {"random": [(1, 0.5)], "ncal": [(1, 0.6)]}})
+    assert picture.count(">ncal</text>") == 1
+    assert plots.by_budget({}) == ""

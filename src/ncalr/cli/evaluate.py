@@ -14,7 +14,7 @@ def run(
         str,
         typer.Option(help="collapse, separation, calibration, tail, ood, probe, discovery, transfer, audit."),
     ] = "collapse,separation,calibration",
-    rounds: Annotated[str, typer.Option("--round", help="last or all.")] = "last",
+    rounds: Annotated[str, typer.Option("--round", help="last, or all: curves, and OOD at equal accuracy.")] = "last",
     ood: Annotated[
         str,
         typer.Option(
@@ -26,6 +26,12 @@ def run(
     network: Annotated[str, typer.Option(help="The other network of the transfer.")] = "",
     variant: Annotated[str, typer.Option(help="Of the discovery: A (what was asked for) or B (the whole pool).")] = "B",
     inits: Annotated[int, typer.Option(help="Initialisations of the discovery's k-means.")] = 10,
+    assignment: Annotated[
+        str, typer.Option(help="Of the discovery's clusters: v2 (one for all items) or v1 (old and new apart).")
+    ] = "v2",
+    estimate: Annotated[
+        int, typer.Option(help="The discovery estimates the number of classes, up to so many; 0: it does not.")
+    ] = 0,
     missing: Annotated[
         str, typer.Option(help="Models that were not kept: error, retrain (from the journals) or skip.")
     ] = "error",
@@ -40,12 +46,15 @@ def run(
     from ncalr.evaluate.driver import evaluate
     from ncalr.evaluate.tasks import Wishes
     from ncalr.lab.session import report_again
+    from ncalr.lab.statistics import plain
 
     def several(text: str) -> tuple[str, ...]:
         return tuple(split(text)) if text else ()
 
-    wishes = Wishes(several(ood), several(scores), several(probe), network, inits, variant, root=root)
+    wishes = Wishes(
+        several(ood), several(scores), several(probe), network, inits, variant, assignment, estimate, root=root
+    )
     say = None if as_json else print
     lines = evaluate(folder, several(tasks), rounds=rounds, wishes=wishes, missing=missing, device=device, say=say)
     page = report_again(folder, root)
-    print(json.dumps(lines, indent=1) if as_json else f"report: {page}")
+    print(json.dumps(plain(lines), indent=1, allow_nan=False) if as_json else f"report: {page}")

@@ -9,7 +9,7 @@
 The root is the argument, else the environment variable NCALR_DATA, else ~/.cache/ncalr; a set lies in ROOT/NAME, as
 
 * plain arrays: `train_images.npy`, `train_labels.npy`, `test_images.npy`, `test_labels.npy` (or `val_...`), and
-  `classes.json`, a list of names, if there is one; large ones are memory-mapped; or
+  `classes.json`, a list of names or of {"name", "wnid"}, if there is one; large ones are memory-mapped; or
 * the official files, where Python reads them by itself: CIFAR's binary version, Fashion-MNIST's idx files, SST-2's TSV.
 
 A path is a folder of such arrays, of class folders with images, or a dataset of the Hugging Face Hub (`data.hub`).
@@ -61,6 +61,13 @@ class Facts:
     notes: str = ""
 
 
+class Kind(NamedTuple):
+    """A class: its name, and its WordNet id where one is known."""
+
+    name: str
+    wnid: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A pool to choose from and a test set, with the truth about both.
@@ -77,6 +84,7 @@ class Dataset:
     classes: list[str]
     facts: Facts
     apart: Apart | None = field(default=None, repr=False)  # what a view (`data.views`) holds out
+    wnids: Sequence[str] = field(default=(), repr=False)  # WordNet ids of the classes, in their order, if any are known
 
     def __post_init__(self) -> None:
         for what, pool, labels in (("pool", self.pool, self.labels), ("test set", self.test, self.test_labels)):
@@ -87,8 +95,15 @@ class Dataset:
                 raise BadInput(
                     f"{self.name}: the {what} has a label {found.max()}, there are {len(self.classes)} classes"
                 )
+        if self.wnids and len(self.wnids) != len(self.classes):
+            raise BadInput(f"{self.name}: {len(self.wnids)} WordNet ids, there are {len(self.classes)} classes")
         if self.pool.shape != self.test.shape:
             raise BadInput(f"{self.name}: items of shape {self.pool.shape}, in the test set {self.test.shape}")
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The classes with all that is known of them."""
+        return [Kind(*both) for both in zip(self.classes, self.wnids or [""] * len(self.classes), strict=True)]
 
 
 class Parts(NamedTuple):
@@ -99,6 +114,7 @@ class Parts(NamedTuple):
     test: Pool
     test_labels: Any
     classes: list[str]
+    wnids: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -175,7 +191,7 @@ def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
         raise BadInput(_missing(entry, folder, data_root(root)))
     facts = Facts(entry.licence, entry.source if inside is None else str(inside), entry.notes)
     labels, test_labels = class_labels(parts.labels), class_labels(parts.test_labels)
-    whole = Dataset(name, parts.pool, labels, parts.test, test_labels, parts.classes, facts)
+    whole = Dataset(name, parts.pool, labels, parts.test, test_labels, parts.classes, facts, wnids=parts.wnids)
     return seen(whole, view) if view else whole
 
 
@@ -183,7 +199,8 @@ def seen(whole: Dataset, options: dict[str, Any]) -> Dataset:
     """A dataset under a view: with a long tail, or with classes held out."""
     view = view_of(whole.labels, whole.test_labels, len(whole.classes), whole.pool.ids, options)
     labels, test_labels = view.numbers[whole.labels], view.numbers[whole.test_labels]
-    names = [whole.classes[old] for old in np.argsort(view.numbers)]
+    kinds = [whole.kinds[old] for old in np.argsort(view.numbers)]
+    names, wnids = [kind.name for kind in kinds], [kind.wnid for kind in kinds]
     pool, test = part(whole.pool, view.kept), part(whole.test, view.test_kept)
     if pool is None or test is None:
         raise BadInput(f"{whole.name}: nothing is left in the {'test set' if pool else 'pool'} under {options}")
@@ -192,7 +209,8 @@ def seen(whole: Dataset, options: dict[str, Any]) -> Dataset:
         names[view.known :],
     )  # fmt: skip
     kept = labels[view.kept], test_labels[view.test_kept]
-    return Dataset(whole.name, pool, kept[0], test, kept[1], names[: view.known], whole.facts, apart)
+    known = names[: view.known], wnids[: view.known]
+    return Dataset(whole.name, pool, kept[0], test, kept[1], known[0], whole.facts, apart, known[1])
 
 
 def placed(name: str) -> str:
@@ -371,7 +389,8 @@ def _arrays(folder: Path, names: Sequence[str] = ()) -> Parts | None:
             np.concatenate([labels, test_labels]), mend="save labels - 1", name=f"write the names of all into {named}"
         ):
             warnings.warn(f"{folder}: {note}", Note, stacklevel=2)
-    return Parts(pool, labels, test, test_labels, _class_names(named, names, count))
+    kinds = read_classes(named) if named.exists() else [Kind(name) for name in _numbered(names, count)]
+    return Parts(pool, labels, test, test_labels, [kind.name for kind in kinds], [kind.wnid for kind in kinds])
 
 
 def _array_split(folder: Path, split: str) -> tuple[ArrayPool, Labels]:
@@ -391,15 +410,21 @@ def _array(path: Path) -> npt.NDArray[Any]:
     return array
 
 
-def _class_names(path: Path, known: Sequence[str], count: int) -> list[str]:
-    """The names in a JSON list of texts, or of objects with a "name"; else those known; else numbers."""
-    if not path.exists():
-        return list(known) if len(known) >= count else [str(number) for number in range(count)]
+def read_classes(path: Path) -> list[Kind]:
+    """The classes in a JSON list of names, or of objects with a "name" and perhaps a "wnid"."""
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-        return [name if isinstance(name, str) else str(name["name"]) for name in names]
+        return [_kind(one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise BadInput(f"{path} cannot be read as a list of class names ({error!r})") from None
+
+
+def _kind(given: Any) -> Kind:
+    return Kind(given) if isinstance(given, str) else Kind(str(given["name"]), str(given.get("wnid", "")))
+
+
+def _numbered(known: Sequence[str], count: int) -> list[str]:
+    """The names that are known, or numbers where they are too few."""
+    return list(known) if len(known) >= count else [str(number) for number in range(count)]
 
 
 # Class folders
@@ -420,12 +445,7 @@ def _class_folders(
         return None
 
     def images(place: Path) -> ImagePool:
-        advice = f"skip_broken=true, in brackets behind the dataset, as in 'folder:{folder}(skip_broken=true)'"
-        pool = ImagePool(place, size=size, channels=channels, skip_broken=skip_broken, advice=advice)
-        if pool.skipped:
-            left_out = f"{len(pool.skipped):,} files cannot be read as images and are left out"
-            warnings.warn(f"{place}: {left_out}, the first is {pool.skipped[0]}", Note, stacklevel=2)
-        return pool
+        return images_below(place, size=size, channels=channels, skip_broken=skip_broken, dataset=folder)
 
     if not (folder / "train").is_dir():
         alone = images(folder)
@@ -442,6 +462,18 @@ def _class_folders(
         raise BadInput(f"{split} has a class {strange[0]!r} that {folder / 'train'} has not")
     number = {name: at for at, name in enumerate(classes)}
     return Parts(pool, [number[name] for name in names], test, [number[name] for name in test_names], classes)
+
+
+def images_below(
+    place: Path, *, size: Any, channels: int = 3, skip_broken: bool = False, dataset: Path | None = None
+) -> ImagePool:
+    """All images below a place; a note says how many were left out. `dataset`: the folder of which it is a part."""
+    advice = f"skip_broken=true, in brackets behind the dataset, as in 'folder:{dataset or place}(skip_broken=true)'"
+    pool = ImagePool(place, size=size, channels=channels, skip_broken=skip_broken, advice=advice)
+    if pool.skipped:
+        left_out = f"{len(pool.skipped):,} files cannot be read as images and are left out"
+        warnings.warn(f"{place}: {left_out}, the first is {pool.skipped[0]}", Note, stacklevel=2)
+    return pool
 
 
 def _divided(pool: Pool, numbers: Labels, classes: list[str], folder: Path, share: float, seed: int) -> Parts:
@@ -756,7 +788,7 @@ def _tiny_imagenet(folder: Path, *, size: Any = 64, skip_broken: bool = False) -
         raise BadInput(f"{packed} is still packed; unpack it: python -m zipfile -e {packed} {folder}")
     base = inside if inside.is_dir() else folder
     found = _class_folders(base, size=size, skip_broken=skip_broken, tests=("val",))
-    return found and found._replace(classes=_words(base / "words.txt", found.classes))
+    return found and found._replace(classes=_words(base / "words.txt", found.classes), wnids=found.classes)
 
 
 def _words(path: Path, classes: list[str]) -> list[str]:
@@ -784,7 +816,8 @@ def _sst2(folder: Path) -> Parts | None:
     classes = ["negative", "positive"]
     if (folder / "train.json").exists():
         train, test = _texts_json(folder / "train.json"), _texts_json(folder / "test.json")
-        return Parts(*train, *test, _class_names(folder / "classes.json", classes, 2))
+        named = folder / "classes.json"
+        return Parts(*train, *test, [kind.name for kind in read_classes(named)] if named.exists() else classes)
     _unzip_tables(folder)
     places = [place for place in (folder, folder / "SST-2") if (place / "train.tsv").exists()]
     if not places:

@@ -1,12 +1,14 @@
 """Evaluate the runs of an experiment, and keep what was found beside their journals.
 
-Each run's folder gets `evaluations.jsonl`, one line a task and round; what is there already, with the same wishes, is
-not computed again, so an evaluation that was killed goes on. The report shows the lines.
+Each run's folder gets `evaluations.jsonl`, one line a task and round; what is there already, with the same wishes of
+those that the task reads, is not computed again, so an evaluation that was killed goes on. A value that is not a number
+is null there. The report shows the lines.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from ncalr.evaluate.subjects import Subject, subjects
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, read_evaluations
 from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.lab.statistics import plain
 from ncalr.loop.journal import check_data
 
 Line = dict[str, Any]
@@ -63,10 +66,16 @@ def evaluate(
 
 
 def _found(run: Run, number: int, task: str, wishes: Wishes) -> bool:
+    """Whether this is there already; a wish that a line does not know was not there when it was written."""
+    asked, unsaid = wishes.of(task), Wishes().of(task)
     return any(
-        line["task"] == task and line["round"] == number and line["wishes"] == wishes.as_dict()
+        line["task"] == task and line["round"] == number and asked == {**unsaid, **_common(line["wishes"], asked)}
         for line in read_evaluations(run)
     )
+
+
+def _common(wishes: Line, asked: Line) -> Line:
+    return {name: value for name, value in wishes.items() if name in asked}
 
 
 def _line(subject: Subject, task: str, wishes: Wishes, found: Evaluation) -> Line:
@@ -78,8 +87,9 @@ def _line(subject: Subject, task: str, wishes: Wishes, found: Evaluation) -> Lin
         "values": found.values,
         "shown": list(found.shown),
         "notes": [*subject.notes, *found.notes],
+        "limits": found.limits,
         **found.more,
-        "wishes": wishes.as_dict(),
+        "wishes": wishes.of(task),
     }
 
 
@@ -89,8 +99,9 @@ def _append(run: Run, line: Line) -> None:
     with path.open("ab+") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(json.dumps(line).encode() + b"\n")
+        file.write(json.dumps(plain(line), allow_nan=False).encode() + b"\n")
 
 
 def _brief(line: Line) -> str:
-    return f"{line['task']} " + ", ".join(f"{name} {line['values'][name]:.4g}" for name in line["shown"][:4])
+    known = [name for name in line["shown"] if math.isfinite(line["values"][name])]
+    return f"{line['task']} " + ", ".join(f"{name} {line['values'][name]:.4g}" for name in known[:4])

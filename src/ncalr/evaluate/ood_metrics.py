@@ -26,22 +26,21 @@ where they are equally accurate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.ood_covariance import Floats
-from ncalr.geometry.statistics import to_numpy
+from ncalr.lab.matched import Matched as Matched
+from ncalr.lab.matched import at_matched_accuracy as at_matched_accuracy
+from ncalr.lab.matched import finite_list
 
 METRICS = ("auroc", "aupr_in", "aupr_out", "fpr95_ood_pos", "fpr95_id_pos")
 
 
 def auroc(inside: Any, outside: Any) -> float:
     """P(ID > OOD) + P(ID = OOD) / 2."""
-    inside, outside = _values("ID scores", inside), np.sort(_values("OOD scores", outside))
+    inside, outside = finite_list("ID scores", inside), np.sort(finite_list("OOD scores", outside))
     below = np.searchsorted(outside, inside, "left").sum(dtype=np.int64)
     not_above = np.searchsorted(outside, inside, "right").sum(dtype=np.int64)
     return float((below + not_above) / (2 * len(inside) * len(outside)))
@@ -49,77 +48,28 @@ def auroc(inside: Any, outside: Any) -> float:
 
 def aupr_in(inside: Any, outside: Any) -> float:
     """Area under precision over recall with ID as the positive class."""
-    return _area(_values("ID scores", inside), _values("OOD scores", outside))
+    return _area(finite_list("ID scores", inside), finite_list("OOD scores", outside))
 
 
 def aupr_out(inside: Any, outside: Any) -> float:
     """Area under precision over recall with OOD as the positive class."""
-    return _area(-_values("OOD scores", outside), -_values("ID scores", inside))
+    return _area(-finite_list("OOD scores", outside), -finite_list("ID scores", inside))
 
 
 def fpr95_id_pos(inside: Any, outside: Any) -> float:
     """Share of OOD items accepted where 95 % of the ID items are."""
-    return _false_positives(_values("ID scores", inside), _values("OOD scores", outside))
+    return _false_positives(finite_list("ID scores", inside), finite_list("OOD scores", outside))
 
 
 def fpr95_ood_pos(inside: Any, outside: Any) -> float:
     """Share of ID items flagged where 95 % of the OOD items are (OpenOOD v1.5)."""
-    return _false_positives(-_values("OOD scores", outside), -_values("ID scores", inside))
+    return _false_positives(-finite_list("OOD scores", outside), -finite_list("ID scores", inside))
 
 
 def detection_metrics(inside: Any, outside: Any) -> dict[str, float]:
     """All of `METRICS` by name."""
     measures = (auroc, aupr_in, aupr_out, fpr95_ood_pos, fpr95_id_pos)
     return {name: measure(inside, outside) for name, measure in zip(METRICS, measures, strict=True)}
-
-
-@dataclass(frozen=True)
-class Matched:
-    """What each run's measure was when the run first had this accuracy; NaN for a run that never passed through it."""
-
-    accuracy: float
-    values: dict[str, float]
-
-
-def at_matched_accuracy(runs: Mapping[str, tuple[Any, Any]], accuracy: float | None = None) -> Matched:
-    """A measure of each run where all runs are equally accurate.
-
-    `runs` gives for each name the accuracies of its rounds in order and the measure (an AUROC) at the same rounds. The
-    measure is read off the straight line between the two rounds around the first time the run reaches `accuracy`; there
-    is no going beyond a run's own range. Without `accuracy` it is the highest that every run reaches.
-
-    >>> at_matched_accuracy({"a": ([0.25, 0.75], [0.5, 0.75]), "b": ([0.25, 0.5], [0.6, 0.7])})
-    Matched(accuracy=0.5, values={'a': 0.625, 'b': 0.7})
-    """
-    if not runs:
-        raise BadInput("no runs given: pass {name: (accuracies, values)}, one of each a round")
-    curves = {name: _curve(name, *pair) for name, pair in runs.items()}
-    if accuracy is None:
-        accuracy = min(float(reached.max()) for reached, _ in curves.values())
-        late = [name for name, (reached, _) in curves.items() if reached[0] > accuracy]
-        if late:
-            raise BadInput(
-                f"no accuracy that all runs pass through: {late[0]!r} starts at {curves[late[0]][0][0]:g} and another "
-                f"run reaches {accuracy:g} at most; compare runs that overlap"
-            )
-    return Matched(float(accuracy), {name: _first_time(float(accuracy), *curve) for name, curve in curves.items()})
-
-
-def _first_time(wanted: float, accuracies: Floats, values: Floats) -> float:
-    """The value on the line between rounds where the accuracy first gets to the wanted one, coming from below."""
-    reached = np.flatnonzero(accuracies >= wanted)
-    if not len(reached) or accuracies[0] > wanted:
-        return float("nan")
-    after = int(reached[0])
-    before = max(after - 1, 0)
-    return float(np.interp(wanted, accuracies[[before, after]], values[[before, after]]))
-
-
-def _curve(name: str, accuracies: Any, values: Any) -> tuple[Floats, Floats]:
-    curve = _values(f"accuracies of {name!r}", accuracies), _values(f"values of {name!r}", values)
-    if len(curve[0]) != len(curve[1]):
-        raise BadInput(f"{name!r} has {len(curve[0])} accuracies and {len(curve[1])} values; give one of each a round")
-    return curve
 
 
 def _area(positive: Floats, negative: Floats) -> float:
@@ -140,13 +90,3 @@ def _false_positives(positive: Floats, negative: Floats) -> float:
 
 def _at_least(values: Floats, thresholds: Floats) -> Floats:
     return np.asarray(len(values) - np.searchsorted(np.sort(values), thresholds, "left"), np.float64)
-
-
-def _values(what: str, given: Any) -> Floats:
-    values = np.asarray(to_numpy(given))
-    if values.ndim != 1 or not len(values) or values.dtype.kind not in "fiub":
-        raise BadInput(f"{what} must be a list of at least one number, got {values.dtype} of shape {values.shape}")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise NotFinite(f"{what} hold {len(bad)} values that are NaN or infinite, the first at {bad[0]}")
-    return values.astype(np.float64)

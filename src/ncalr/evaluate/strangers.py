@@ -1,9 +1,12 @@
 """Items from elsewhere, in the shape a model takes: sets of strangers (OOD), and datasets to probe features on.
 
-    svhn10k(size=32)       ROOT/svhn10k with {test,val,all,train}_images.npy or class folders, or a dataset ncalr knows
-    folder:PATH(size=32)   class folders, or arrays
+    svhn10k(size=32)       the folder ROOT/svhn10k, or a dataset ncalr knows
+    folder:PATH(size=32)   class folders, arrays, or a dataset of the Hub; for strangers also images alone
     images.npy             strangers: an array of images, uint8
     novel                  strangers: the classes that a dataset like `digits(known=8)` holds out
+
+Strangers are the test items of a dataset, and everything in a folder that is not divided: all images below it, all rows
+of its table. Of arrays, {test,val,all,train}_images.npy, the first that is there.
 
 Images of another size are an error unless `size=` says what to make of them: they are then resized (Pillow, by area).
 """
@@ -15,22 +18,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ncalr.acquire.spec import parse
-from ncalr.data.dataset import DATASETS, Dataset, data_root, load
+from ncalr.data.dataset import DATASETS, Dataset, Kind, data_root, images_below, load, read_classes
+from ncalr.data.files import open_npy
+from ncalr.data.hub import is_hub
 from ncalr.data.pool import ArrayPool, Pool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.data.splits import Subset
+from ncalr.errors import BadInput, MissingExtra, unknown
 
 NOVEL = "novel"
 SPLITS = ("test", "val", "all", "train")
+FOLDER = "folder:"
+SIZE = 64  # of images that come from files, as in a dataset of class folders
+UNNAMED = -1
+"""The label of an item whose class is not known."""
 
 
 class Strangers(NamedTuple):
     """Items, and where they are known their classes."""
 
     pool: Pool
-    labels: Any  # or None
-    classes: list[str]
+    labels: npt.NDArray[np.int64]
+    kinds: list[Kind]
+
+    @classmethod
+    def unnamed(cls, pool: Pool) -> Strangers:
+        """Items of which nothing is known."""
+        return cls(pool, np.full(len(pool), UNNAMED), [])
 
 
 def strangers(name: str, dataset: Dataset, root: Path | str | None = None) -> Strangers:
@@ -83,18 +99,55 @@ def _fitted(pool: Pool, name: str, size: int | None, dataset: Dataset) -> Pool:
 def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strangers, int | None]:
     if name == NOVEL:
         return _novel(dataset), None
-    if name.startswith("folder:"):
-        found = load(name, root)
-        return Strangers(found.test, found.test_labels, found.classes), None
-    path, size = _sized(name)
-    if path.endswith(".npy"):
-        return Strangers(ArrayPool(_array(Path(path))), None, []), size
-    folder = data_root(root) / path
-    for split in SPLITS:
-        if (folder / f"{split}_images.npy").exists():
-            return _arrays(folder, split), size
-    found = examples(name, dataset, root)
-    return Strangers(found.test, found.test_labels, found.classes), None
+    plain, size = _sized(name)
+    if plain.endswith(".npy"):
+        return Strangers.unnamed(ArrayPool(_array(Path(plain)))), size
+    folder = _folder(plain, root)
+    if folder is not None:
+        for split in SPLITS:
+            if (folder / f"{split}_images.npy").exists():
+                return _arrays(folder, split), size
+        if plain not in DATASETS:
+            return _in_folder(folder, name[len(plain) :], dataset), None
+    return _tested(examples(name, dataset, root)), None
+
+
+def _folder(plain: str, root: Path | str | None) -> Path | None:
+    """The folder that a name without its brackets means, if there is one."""
+    path = plain.removeprefix(FOLDER)
+    below_root = [data_root(root) / path] if path == plain else []
+    as_it_is = [Path(path).expanduser()] if plain not in DATASETS else []
+    return next((place for place in [*below_root, *as_it_is] if place.is_dir()), None)
+
+
+def _in_folder(folder: Path, options: str, dataset: Dataset) -> Strangers:
+    """Everything in a folder; of one that somebody has divided into train and test, the test items."""
+    if is_hub(folder) or (folder / "train").is_dir():
+        return _undivided(load(f"{FOLDER}{folder}{options}"))
+    usual = {"size": SIZE, "channels": dataset.pool.shape[-1], "skip_broken": False}
+    chosen = parse(f"options{options}").options
+    for option in chosen:
+        if option not in usual:
+            raise unknown("option of a folder of images", option, usual)
+    pool = images_below(folder, **{**usual, **chosen})
+    inside = [name.partition("/")[0] if "/" in name else "" for name in pool.ids.tolist()]
+    names = sorted({*inside} - {""})
+    number = {name: at for at, name in enumerate(names)} | {"": UNNAMED}
+    return Strangers(pool, np.array([number[name] for name in inside]), [Kind(name) for name in names])
+
+
+def _undivided(found: Dataset) -> Strangers:
+    """The test items; all of them where a share was drawn for the test because the folder names none."""
+    pool, test = found.pool, found.test
+    if not (isinstance(pool, Subset) and isinstance(test, Subset) and pool.pool is test.pool):
+        return _tested(found)
+    labels = np.empty(len(pool.pool), np.int64)
+    labels[pool.positions], labels[test.positions] = found.labels, found.test_labels
+    return Strangers(pool.pool, labels, found.kinds)
+
+
+def _tested(found: Dataset) -> Strangers:
+    return Strangers(found.test, found.test_labels, found.kinds)
 
 
 def _novel(dataset: Dataset) -> Strangers:
@@ -102,7 +155,7 @@ def _novel(dataset: Dataset) -> Strangers:
         raise BadInput(
             f"{dataset.name} holds no classes out; run on a dataset with known classes, for instance digits(known=8)"
         )
-    return Strangers(dataset.apart.test, None, [])
+    return Strangers.unnamed(dataset.apart.test)
 
 
 def _sized(name: str) -> tuple[str, int | None]:
@@ -113,15 +166,14 @@ def _sized(name: str) -> tuple[str, int | None]:
 
 
 def _arrays(folder: Path, split: str) -> Strangers:
-    import json
-
-    labels = folder / f"{split}_labels.npy"
-    names = folder / "classes.json"
-    return Strangers(
-        ArrayPool(_array(folder / f"{split}_images.npy")),
-        np.load(labels) if labels.exists() else None,
-        [str(one) for one in json.loads(names.read_text(encoding="utf-8"))] if names.exists() else [],
-    )
+    pool = ArrayPool(_array(folder / f"{split}_images.npy"))
+    labels, names = folder / f"{split}_labels.npy", folder / "classes.json"
+    if not (labels.exists() and names.exists()):
+        return Strangers.unnamed(pool)
+    found = np.asarray(open_npy(labels))
+    if len(found) != len(pool):
+        raise BadInput(f"{folder}: {len(pool)} {split} images and {len(found)} labels; save one label an image")
+    return Strangers(pool, found, read_classes(names))
 
 
 def _array(path: Path) -> Any:

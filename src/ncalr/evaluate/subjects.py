@@ -57,6 +57,17 @@ class Subject:
         """On the test set, as the journal has it."""
         return float(self.run.lines[self.round]["accuracy"])
 
+    @property
+    def device(self) -> Any:
+        """Where the learner trains, and so what is computed from its features; None where it has no say in that."""
+        return getattr(self.learner, "device", None)
+
+    @property
+    def picked(self) -> Any:
+        """The ids that a strategy picked: all that are labelled but the initial pool, which is drawn by lot."""
+        initial = set(self.run.lines[0].get("ids", []))
+        return self.ids[[item not in initial for item in self.ids.tolist()]]
+
     @cached_property
     def labelled(self) -> Seen:
         """The labelled set under the model."""

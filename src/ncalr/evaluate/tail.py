@@ -44,11 +44,15 @@ def tail_accuracy(predictions: Any, labels: Any, pool_counts: Any) -> dict[str, 
 
 
 def tail_picks(labels: Any, pool_counts: Any) -> dict[str, float]:
-    """What share of the labels fell to each third, over what share of the pool it is: 1 is as random would pick."""
+    """What share of the labels fell to each third, over what share of the pool it is: 1 is as random would pick.
+
+    NaN where nothing was picked, or the pool has nothing of a third.
+    """
     counts = np.asarray(pool_counts, np.float64)
     got = np.bincount(np.asarray(labels), minlength=len(counts))
     share = {}
     for name, members in thirds(counts).items():
         expected = counts[members].sum() / counts.sum()
-        share[name] = float(got[members].sum() / max(got.sum(), 1) / expected) if expected else float("nan")
+        some = expected and got.sum()
+        share[name] = float(got[members].sum() / got.sum() / expected) if some else float("nan")
     return share

@@ -15,16 +15,28 @@ import numpy as np
 
 from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput
-from ncalr.evaluate.strangers import NOVEL, examples, strangers
+from ncalr.evaluate.strangers import NOVEL, UNNAMED, examples, strangers
 from ncalr.evaluate.subjects import Subject
 from ncalr.geometry import ClassStatistics, class_distances, cma, measure_collapse, separation_of
+from ncalr.lab.evaluations import Limits
 
 GROUPS = ("near", "far")
+READ = {
+    "ood": ("ood", "scores"),
+    "probe": ("probes", "seed"),
+    "discovery": ("variant", "inits", "assignment", "estimate", "seed"),
+    "transfer": ("network",),
+    "audit": ("seed",),
+}
+"""What a task reads of the wishes; the others read nothing."""
+SHARE: Limits = (0.0, 1.0)
+POSITIVE: Limits = (0.0, None)
+COSINE: Limits = (-1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the tasks are to look at. Plain data but for the root: it is stored with the results."""
+    """What the tasks are to look at. What a task reads of it is stored with the results."""
 
     ood: tuple[str, ...] = ()  # OOD sets, "near:cifar100" or "far:svhn10k(size=32)"; the held-out classes if none
     scores: tuple[str, ...] = ()  # OOD scores; all if none
@@ -32,12 +44,15 @@ class Wishes:
     network: str = ""  # another network, for the transfer
     inits: int = 10  # initialisations of the discovery's k-means
     variant: str = "B"  # of the discovery: A, or B
+    assignment: str = "v2"  # of its clusters to classes: v2, one for all items, or v1, one for old and one for new
+    estimate: int = 0  # whether it estimates the number of classes: up to so many, or not at all
     seed: int = 0
     root: Path | str | None = field(default=None, compare=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items() if name != "root"}
+    def of(self, task: str) -> dict[str, Any]:
+        """Those that a task reads, as plain data: evaluations that have them in common are the same."""
+        own = asdict(self)
+        return {name: list(own[name]) if isinstance(own[name], tuple) else own[name] for name in READ.get(task, ())}
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,7 @@ class Evaluation:
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)  # what is not a number: a histogram
+    limits: dict[str, Limits] = field(default_factory=dict)  # between what a value can lie
 
 
 def collapse(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001 (a task takes both)
@@ -58,7 +74,8 @@ def collapse(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001 (a
         seen.features, seen.labels, _classes(subject), weights=weights, predictions=seen.logits.argmax(axis=1)
     )
     values = {name: float(value) for name, value in asdict(found).items() if name not in ("items", "classes")}
-    return Evaluation(values, ("nc1", "nc2_equinorm", "nc2_equiangular", "nc3", "nc4", "cma"))
+    limits = dict.fromkeys(values, POSITIVE) | {"nc4": SHARE, "cma": COSINE}
+    return Evaluation(values, ("nc1", "nc2_equinorm", "nc2_equiangular", "nc3", "nc4", "cma"), limits=limits)
 
 
 def separation(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
@@ -79,28 +96,36 @@ def separation(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
         "cosine, centred": cma(centred),
     }
     shown = ("distance", "distance over feature norm", "nearest distance over feature norm", "cosine (CMA)")
-    return Evaluation(values, (*shown, "cosine, centred"), more={"histogram": separation_of(statistics)})
+    limits = {name: COSINE if "cosine" in name else POSITIVE for name in values}
+    more = {"histogram": separation_of(statistics)}
+    return Evaluation(values, (*shown, "cosine, centred"), more=more, limits=limits)
 
 
 def calibration(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
     """ECE, NLL, Brier score and accuracy against coverage, on the test set."""
+    from ncalr.evaluate.calibration import accuracy_coverage, probabilities
     from ncalr.evaluate.calibration import calibration as measure
-    from ncalr.evaluate.calibration import probabilities
 
-    values = measure(probabilities(subject.tested.logits), subject.tested.labels)
-    return Evaluation(values, ("ece", "nll", "brier", "aurc"))
+    probs, labels = probabilities(subject.tested.logits), subject.tested.labels
+    values = measure(probs, labels)
+    coverage, accuracy = accuracy_coverage(probs, labels)
+    drawn = np.ceil(np.linspace(0, 1, 21)[1:] * len(labels)).astype(int) - 1  # every twentieth
+    curve = {"coverage": coverage[drawn].tolist(), "accuracy": accuracy[drawn].tolist()}
+    limits = dict.fromkeys(values, SHARE) | {"nll": POSITIVE, "brier": (0.0, 2.0)}
+    return Evaluation(values, ("ece", "nll", "brier", "aurc"), more={"coverage": curve}, limits=limits)
 
 
 def tail(subject: Subject, wishes: Wishes) -> Evaluation:  # noqa: ARG001
-    """Accuracy in the head, middle and tail of the pool's classes, and how much of each was picked."""
+    """Accuracy in the head, middle and tail of the pool's classes, and how much of each was picked since the start."""
     from ncalr.evaluate.tail import tail_accuracy, tail_picks
 
     counts = np.bincount(subject.dataset.labels, minlength=_classes(subject))
-    truth = subject.dataset.labels[positions_of(subject.dataset.pool, subject.ids)]
+    picked = subject.dataset.labels[positions_of(subject.dataset.pool, subject.picked)]
     accuracies = tail_accuracy(subject.tested.logits.argmax(axis=1), subject.tested.labels, counts)
     values = {f"accuracy, {name}": value for name, value in accuracies.items()}
-    values |= {f"picked over expected, {name}": value for name, value in tail_picks(truth, counts).items()}
-    return Evaluation(values, tuple(values))
+    limits = dict.fromkeys(values, SHARE)
+    values |= {f"picked over expected, {name}": value for name, value in tail_picks(picked, counts).items()}
+    return Evaluation(values, tuple(values), limits=dict.fromkeys(values, POSITIVE) | limits)
 
 
 def ood(subject: Subject, wishes: Wishes) -> Evaluation:
@@ -113,14 +138,14 @@ def ood(subject: Subject, wishes: Wishes) -> Evaluation:
     for wish in wishes.ood or (NOVEL,):
         group, name = _grouped(wish)
         found = subject.once(strangers, name, wishes.root)
-        ids = None
-        if found.labels is not None and found.classes:
-            disjoint = without_overlap(found.labels, found.classes, subject.dataset.classes)
-            notes += [f"{name}: {disjoint.note}"] if disjoint.note else []
-            if not disjoint.keep.any():
-                raise BadInput(f"every class of {name} is trained on; nothing is left as an OOD set")
-            ids = found.pool.ids[disjoint.keep]
-        groups.setdefault(group, {})[name] = subject.outputs(found.pool, ids)
+        named = found.labels != UNNAMED
+        disjoint = without_overlap(found.labels[named], found.kinds, subject.dataset.kinds)
+        notes += [f"{name}: {disjoint.note}"] if disjoint.note else []
+        strange = ~named
+        strange[named] = disjoint.keep
+        if not strange.any():
+            raise BadInput(f"every class of {name} is trained on; nothing is left as an OOD set")
+        groups.setdefault(group, {})[name] = subject.outputs(found.pool, found.pool.ids[strange])
     seen = subject.labelled
     weight, bias = subject.head or (None, None)
     detectors = fit(
@@ -133,7 +158,7 @@ def ood(subject: Subject, wishes: Wishes) -> Evaluation:
         for measure in ("auroc", "aupr_in", "aupr_out", "fpr95_ood_pos", "fpr95_id_pos")
     }
     shown = [f"{row['score']}, {row['group']}, auroc" for row in result.rows if row["set"] == MEAN]
-    return Evaluation(values, tuple(shown), (*notes, *result.notes))
+    return Evaluation(values, tuple(shown), (*notes, *result.notes), limits=dict.fromkeys(values, SHARE))
 
 
 def probe(subject: Subject, wishes: Wishes) -> Evaluation:
@@ -148,16 +173,17 @@ def probe(subject: Subject, wishes: Wishes) -> Evaluation:
         found = subject.once(examples, name, wishes.root)
         train, _ = subject.outputs(found.pool)
         test, _ = subject.outputs(found.test)
-        result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed)
+        result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed, device=subject.device)
         values |= {f"{name}, top1": result.top1, f"{name}, mean per class": result.mean_per_class}
         notes += [f"{name}: C = {result.C:g}" + (" (at the edge of the grid)" if result.at_edge else "")]
     values["mean of top1"] = float(np.mean([values[f"{name}, top1"] for name in wishes.probes]))
-    return Evaluation(values, tuple(name for name in values if "top1" in name), tuple(notes))
+    shown = tuple(name for name in values if "top1" in name)
+    return Evaluation(values, shown, tuple(notes), limits=dict.fromkeys(values, SHARE))
 
 
 def discovery(subject: Subject, wishes: Wishes) -> Evaluation:
     """Generalized category discovery: known classes with labels, the others to be found among what is unlabelled."""
-    from ncalr.evaluate.discovery import discover
+    from ncalr.evaluate.discovery import UNLABELLED, discover, estimate_classes
 
     apart = subject.dataset.apart
     if apart is None or apart.pool is None or not apart.classes:
@@ -177,10 +203,17 @@ def discovery(subject: Subject, wishes: Wishes) -> Evaluation:
         )
     found = discover(
         labelled, labels, features, apart.labels, known=known, classes=known + len(apart.classes),
-        variant=wishes.variant, inits=wishes.inits, seed=wishes.seed,
+        variant=wishes.variant, version=wishes.assignment, inits=wishes.inits, seed=wishes.seed, device=subject.device,
     )  # fmt: skip
     values = {"all": found.all, "old": found.old, "new": found.new}
-    return Evaluation(values, ("all", "old", "new"), (found.protocol, f"{wishes.inits} initialisations"))
+    limits = dict.fromkeys(values, SHARE)
+    if wishes.estimate:
+        everything = np.concatenate([labelled, features])
+        given = np.concatenate([labels, np.full(len(features), UNLABELLED)])
+        number = estimate_classes(everything, given, most=wishes.estimate, seed=wishes.seed, device=subject.device)
+        values["estimated classes"] = float(number.classes)
+        limits["estimated classes"] = POSITIVE
+    return Evaluation(values, tuple(values), (found.protocol, f"{wishes.inits} initialisations"), limits=limits)
 
 
 def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
@@ -189,10 +222,7 @@ def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
 
     if not wishes.network:
         raise BadInput("a transfer needs another network: --network wide_resnet, or any that `ncalr run` takes")
-    own = subject.learner
-    learner = TorchLearner(
-        wishes.network, subject.experiment.recipe, device=getattr(own, "device", None), progress=False
-    )
+    learner = TorchLearner(wishes.network, subject.experiment.recipe, device=subject.device, progress=False)
     job = Job(
         subject.dataset.pool, subject.ids, subject.labels, _classes(subject),
         seed=subject.run.seed, round=subject.round, watch=[],
@@ -200,7 +230,7 @@ def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
     predicted = np.asarray(learner.fit(job).predict(subject.dataset.test)).argmax(axis=1)
     accuracy = float((predicted == subject.dataset.test_labels).mean())
     values = {f"accuracy of {wishes.network}": accuracy, "its own accuracy": subject.accuracy}
-    return Evaluation(values, tuple(values))
+    return Evaluation(values, tuple(values), limits=dict.fromkeys(values, SHARE))
 
 
 def audit(subject: Subject, wishes: Wishes) -> Evaluation:
@@ -212,7 +242,7 @@ def audit(subject: Subject, wishes: Wishes) -> Evaluation:
 
     dataset, classes = subject.dataset, _classes(subject)
     own = subject.experiment
-    learner = tolerant_learner(own.network, own.recipe, getattr(subject.learner, "device", None))
+    learner = tolerant_learner(own.network, own.recipe, subject.device)
     fitted = crossfit(learner, dataset.pool, subject.ids, subject.labels, classes, seed=wishes.seed)
     found = judge(fitted.features, fitted.logits, subject.labels, fitted.log, classes=classes, folds=fitted.folds)
     assert found.share is not None  # noqa: S101 (cross-fitting gives logits)
@@ -222,7 +252,8 @@ def audit(subject: Subject, wishes: Wishes) -> Evaluation:
     if wrong.any() and not wrong.all():
         values["AUROC of the doubts"] = auroc(-found.doubt[~wrong], -found.doubt[wrong])
         values["average precision of the doubts"] = aupr_out(-found.doubt[~wrong], -found.doubt[wrong])
-    return Evaluation(values, tuple(name for name in values if name not in ("low", "high")))
+    shown = tuple(name for name in values if name not in ("low", "high"))
+    return Evaluation(values, shown, limits=dict.fromkeys(values, SHARE))
 
 
 TASKS: dict[str, Callable[[Subject, Wishes], Evaluation]] = {

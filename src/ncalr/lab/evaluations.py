@@ -1,15 +1,16 @@
-"""The report's part about evaluations: what `ncalr evaluate` found, by strategy, with intervals over the seeds."""
+"""What `ncalr evaluate` found, read from beside the journals: one group for each task and way of asking.
+
+Lines of one task that were asked for in the same way belong together: detection of one OOD set is not detection of
+another. `ncalr.lab.evaluation_report` shows the groups.
+"""
 
 from __future__ import annotations
 
 import json
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ncalr.lab.runner import Run
-from ncalr.lab.statistics import estimate
+from ncalr.lab.runner import Run, spent
 
 EVALUATIONS = "evaluations.jsonl"
 TITLES = {
@@ -24,63 +25,77 @@ TITLES = {
     "audit": "Audit of the labels",
 }
 Line = dict[str, Any]
+Limits = tuple[float | None, float | None]
+
+
+class Point(NamedTuple):
+    """One model that was evaluated."""
+
+    spent: int  # labels or answers before its training
+    last: bool  # whether its run has trained none after it
+    line: Line
+
+
+@dataclass(frozen=True)
+class Group:
+    """The evaluations of one task that were asked for in the same way."""
+
+    task: str
+    wishes: dict[str, Any]
+    points: dict[str, dict[int, list[Point]]]  # by strategy and seed, in the order of the rounds
+
+    @property
+    def every(self) -> list[Point]:
+        """All of them."""
+        return [point for seeds in self.points.values() for rounds in seeds.values() for point in rounds]
+
+    @property
+    def final(self) -> dict[str, dict[int, Point]]:
+        """The last model of each run that was evaluated."""
+        return {name: {seed: rounds[-1] for seed, rounds in seeds.items()} for name, seeds in self.points.items()}
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of the values to show."""
+        return list(dict.fromkeys(name for point in self.every for name in point.line["shown"]))
+
+    @property
+    def budgets(self) -> list[int]:
+        """What was spent before each of the models."""
+        return sorted({point.spent for point in self.every})
+
+    def limits(self, value: str) -> Limits:
+        """Between what a value lies, whatever an interval says; None where there is no end, or none is known."""
+        known = (point.line.get("limits", {}).get(value) for point in self.every)
+        low, high = next((limits for limits in known if limits), (None, None))
+        return low, high
 
 
 def read_evaluations(run: Run) -> list[Line]:
-    """The evaluations of a run; a torn last line is left out, it will be computed again."""
+    """The evaluations of a run; a torn last line is left out, it will be computed again. What has no value is NaN."""
     path = run.journal.folder / EVALUATIONS
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    lines: list[Line] = [json.loads(line) for line in whole]
+    for line in lines:
+        line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
+    return lines
 
 
-def evaluation_tables(runs: list[Run]) -> dict[str, tuple[int, dict[str, dict[str, list[float]]], list[str]]]:
-    """For each task: the largest number of labels it was done at, and there value -> strategy -> one number a seed."""
-    found: dict[str, tuple[int, dict[str, dict[str, list[float]]], list[str]]] = {}
-    everything = [(run, line) for run in runs for line in read_evaluations(run)]
-    for task in dict.fromkeys(line["task"] for _, line in everything):
-        mine = [(run, line) for run, line in everything if line["task"] == task]
-        labels = max(line["labelled"] for _, line in mine)
-        values: dict[str, dict[str, dict[int, float]]] = {}
-        notes: dict[str, None] = {}
-        for run, line in mine:
-            if line["labelled"] != labels:
-                continue
-            for name in line["shown"]:
-                values.setdefault(name, {}).setdefault(run.strategy, {})[run.seed] = line["values"][name]
-            notes |= dict.fromkeys(line["notes"])
-        plain = {name: {s: list(seeds.values()) for s, seeds in rows.items()} for name, rows in values.items()}
-        found[task] = (labels, plain, list(notes))
-    return found
-
-
-def evaluations(runs: list[Run]) -> str:
-    """The sections, as HTML."""
-    parts = []
-    for task, (labels, values, notes) in evaluation_tables(runs).items():
-        strategies = list(dict.fromkeys(run.strategy for run in runs))
-        shown = [name for name in strategies if any(name in rows for rows in values.values())]
-        head = "".join(f"<th>{escape(name)}</th>" for name in shown)
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{_cell(cells.get(s, []))}</td>" for s in shown) + "</tr>"
-            for name, cells in values.items()
-        )
-        words = f"At {labels:,} labels; mean and 95 % interval over the seeds." + "".join(
-            f" {note}." for note in notes[:6]
-        )
-        parts.append(
-            f"<h2>{escape(TITLES.get(task, task))}</h2><div class=scroll><table><thead><tr><th></th>{head}</tr></thead>"
-            f"<tbody>{rows}</tbody></table></div><p class=soft>{escape(words)}</p>"
-        )
-    return "\n".join(parts)
-
-
-def _cell(numbers: list[float]) -> str:
-    if not numbers:
-        return ""
-    found = estimate(np.array(numbers, np.float64))
-    mean = f"{float(found.mean):.4g}"
-    if len(numbers) < 2 or not np.isfinite(found.low):
-        return mean
-    return f"{mean} ({float(found.low):.4g} to {float(found.high):.4g})"
+def evaluation_groups(runs: list[Run]) -> list[Group]:
+    """What was evaluated, task by task, in the order in which it was first asked for."""
+    found: dict[tuple[str, str], Group] = {}
+    for run in runs:
+        trained = [number for number, line in enumerate(run.lines) if "accuracy" in line]
+        for line in read_evaluations(run):
+            key = line["task"], json.dumps(line["wishes"], sort_keys=True)
+            group = found.setdefault(key, Group(line["task"], line["wishes"], {}))
+            point = Point(spent(run.lines[line["round"]]), line["round"] == trained[-1], line)
+            group.points.setdefault(run.strategy, {}).setdefault(run.seed, []).append(point)
+    for group in found.values():
+        for seeds in group.points.values():
+            for points in seeds.values():
+                points.sort(key=lambda point: int(point.line["round"]))
+    tasks = list(dict.fromkeys(task for task, _ in found))
+    return sorted(found.values(), key=lambda group: tasks.index(group.task))

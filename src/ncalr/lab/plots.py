@@ -148,20 +148,46 @@ def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
 
 def collapse(measures: Mapping[str, Mapping[str, list[tuple[int, float]]]]) -> str:
     """NC1 to NC4 on the labelled set at the end of each training; nothing where no learner measured them."""
+    return by_budget(measures, bottom=0)
+
+
+def by_budget(
+    measures: Mapping[str, Mapping[str, list[tuple[int, float]]]], unit: str = "labels", bottom: float | None = None
+) -> str:
+    """A panel a measure, a line a strategy; nothing where there are none."""
     if not measures:
         return ""
-    figure, grid = _figure(7.2, 4.6, (2, 2))
+    height = -(-len(measures) // 2)
+    figure, grid = _figure(7.2, 0.4 + 2.1 * height, (height, 2))
+    shown = colours(list(dict.fromkeys(name for rows in measures.values() for name in rows)))
+    for axes in grid.flat[len(measures) :]:
+        axes.set_visible(False)
     for axes, (measure, rows) in zip(grid.flat, measures.items(), strict=False):
-        for name, colour in colours(list(rows)).items():
-            axes.plot(*zip(*rows[name], strict=True), color=colour, label=name, linewidth=1.6)
-        axes.set_ylim(bottom=0)
+        for name in rows:
+            axes.plot(*zip(*rows[name], strict=True), color=shown[name], label=name, linewidth=1.6, marker="o", ms=3)
+        axes.set_ylim(bottom=bottom)
         axes.set_title(measure, fontsize=9)
         axes.tick_params(labelsize=8)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-    for axes in grid[1]:
-        axes.set_xlabel("labels", fontsize=9)
-    lines, names = grid.flat[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=9)
+    for axes in grid[-1]:
+        axes.set_xlabel(unit, fontsize=9)
+    lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
+    figure.legend(
+        lines.values(), lines, loc="outside lower center", ncols=min(len(lines), 5), frameon=False, fontsize=9
+    )
+    return _svg(figure)
+
+
+def coverage(found: Mapping[str, list[Mapping[str, Any]]]) -> str:
+    """Accuracy against the share of the items that is answered, the most certain first; mean over the seeds."""
+    figure, axes = _figure(7.2, 3.2)
+    for name, colour in colours(list(found)).items():
+        if found[name]:
+            means = 100 * np.mean([curve["accuracy"] for curve in found[name]], axis=0)
+            axes.plot(100 * np.array(found[name][0]["coverage"]), means, color=colour, label=name, linewidth=1.6)
+    axes.set_xlabel("coverage, % of the test items")
+    axes.set_ylabel("accuracy, %")
+    axes.legend(frameon=False, fontsize=9)
     return _svg(figure)
 
 

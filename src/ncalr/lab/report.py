@@ -21,7 +21,8 @@ from ncalr.lab import plots
 from ncalr.lab.alike import why_apart
 from ncalr.lab.card import card_section
 from ncalr.lab.comparison import apart, cost, of_first, power, savings
-from ncalr.lab.evaluations import evaluations, read_evaluations
+from ncalr.lab.evaluation_report import evaluations, evaluations_as_markdown
+from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
@@ -92,7 +93,8 @@ def write_report(
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)
     (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
-    (out / "report.md").write_text(markdown_table(*result_rows(found)), encoding="utf-8")
+    text = markdown_table(*result_rows(found)) + evaluations_as_markdown(runs, found["unit"])
+    (out / "report.md").write_text(text, encoding="utf-8")
     page = out / "report.html"
     page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known), encoding="utf-8")
     return page
@@ -307,7 +309,7 @@ def _page(
             plots.separation(_distances(runs)),
             "Of the last training of every run, over the mean length of the class means; farther right: farther apart.",
         ),
-        evaluations(runs),
+        evaluations(runs, found["unit"]),
         cost(runs, experiment),
         gallery(runs, names, pool),
         "<h2>Again</h2>",
