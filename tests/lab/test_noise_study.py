@@ -87,12 +87,16 @@ def root(tmp_path, digits):
 
 def test_the_plan_is_what_must_be_shown(study):
     plan = study.plan()
-    assert len(plan) == 8
+    assert len(plan) == 14
     assert {e.budgets for e in plan.values()} == {(2000, 4500, 7000, 9500, 12000)}
     assert {e.seeds for e in plan.values()} == {3}
     people = {e.answers for name, e in plan.items() if name.startswith("people")}
     assert people == {"single", "votes(n=3)", "doubts(soft=True)"}
     assert not plan.keys() & study.tried().keys()
+    fresh = {name: e for name, e in plan.items() if name.startswith("fresh")}
+    assert len(fresh) == 6
+    assert {e.first_seed for e in fresh.values()} == {3}, "seeds that no form of the policy was looked at with"
+    assert {e.first_seed for name, e in plan.items() if name not in fresh} == {0}
     assert plan["worst-elr"].strategies == ("random", "margin", "badge", "ncal", "ncal(means=trimmed)")
     assert "/" not in plan["people-ours-elr"].noise, "no machine's path in a result"
 
