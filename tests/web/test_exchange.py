@@ -455,7 +455,7 @@ def test_three_people_have_an_estimated_accuracy(small):
 
 
 def point(labels, right, total, wrong=None):
-    facts = {"rule": "flips"} if wrong is None else {"rule": "flips", "wrong": wrong}
+    facts = {"rule": "flips", "audit": {"wrong": wrong}}
     return {"labels": labels, "facts": facts, **shares.share(right, total)}
 
 

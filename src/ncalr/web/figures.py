@@ -180,7 +180,7 @@ def cards(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
         made.append(
             {
                 "labels": point["labels"],
-                "wrong": facts.get("wrong"),
+                "wrong": facts.get("audit", {}).get("wrong"),
                 "rule": facts.get("rule", ""),
                 "control": control_,
                 "accuracy": control_["share"] or 0.0,

@@ -106,8 +106,8 @@ class Worker:
         ranked = order(model, strategy, project.settings, epoch, len(names)) if len(open_ids) else []
         facts = {"learner": type(self._learner).__name__, "strategy": strategy, **_plain(model.record)}
         ids, found = self._audit(pool, labels, len(names))
-        if found is not None and found.share is not None:
-            facts["wrong"] = [round(end, 4) for end in found.share]
+        if found is not None:
+            facts["audit"] = {"wrong": found.share, "agrees": found.agrees, "asked": found.asked}
         written = ranking.prepare(self.store, ranked)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
         if found is not None and project.settings.check_share:

@@ -59,7 +59,7 @@ function agreement(found) {
 
 // One line a model, the newest first: what is known about the labels and the model, and what to do.
 function card(found) {
-  const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, el("td", {}, String(line.labels)), el("td", {}, line.wrong ? span(...line.wrong) : "–"),
+  const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, el("td", {}, String(line.labels)), el("td", {}, line.wrong ? span(...line.wrong) : "cannot tell yet"),
     el("td", {}, line.control.total ? span(line.control.share, line.control.low, line.control.high) : "–"), el("td", {}, String(line.control.total)), el("td", {}, line.advice)));
   const box = tile("Reliability card", table("Reliability of each model", ["labels", "wrong labels", "accuracy", "control items", "advice"], rows),
     el("p", {}, "Wrong labels: estimated by the audit. Check labels: the whole interval lies above 5 %. Stop: less than half a point gained in two trainings."));
