@@ -15,14 +15,16 @@ from browserless import Server, say, take
 from office import Office
 
 from ncalr import testing
+from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput
+from ncalr.learn.learner import Job, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.loop.state import replay
 from ncalr.oracles.oracle import LATER, REFUSED
 from ncalr.web import audit, figures, serve, sources
 from ncalr.web.folder import Folder, Source
 from ncalr.web.oracle import People
-from ncalr.web.store import projects, schema
+from ncalr.web.store import projects, reserve, schema
 from ncalr.web.worker import Worker, choose_learner, order
 
 CLASSES = ("sport", "food")
@@ -81,16 +83,20 @@ def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
     assert len(rows) == 60
     assert {row["arm"] for row in rows} == {"strategy", "control"}
     assert all(0 < row["probability"] <= 1 for row in rows)
-    assert rows[0]["probability"] == pytest.approx(0.9 + 0.1 / 60 if rows[0]["arm"] == "strategy" else 0.1 / 60)
+    assert {(row["arm"], row["probability"]) for row in rows} == {("strategy", 0.9), ("control", 0.1)}
     why = json.loads(next(row["why"] for row in rows if row["arm"] == "strategy"))
     assert {"cmap", "cmap_rank", "ff", "near"} <= set(why)
     assert {place[0] for place in why["near"]} == {0, 1}
     label(desk, truth, 40)
-    found = desk.store.read(figures.control)
+    found = figures.control(desk.store.read(figures.curve))
     assert found["total"] >= 1
     assert found["share"] > 0.5
+    assert found["of"] == "folder"
     [model] = desk.rows(schema.model)
     assert (model["labels"], model["seq"]) == (20, 20)
+    facts = json.loads(model["facts"])
+    assert facts["covered"] == 2
+    assert -1 <= facts["redundancy"] <= 1
 
 
 def test_scores_fall_along_the_strategys_arm(shop):
@@ -102,14 +108,53 @@ def test_scores_fall_along_the_strategys_arm(shop):
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.parametrize("strategy", ["margin", "badge"])
+def test_control_items_are_reserved_by_lot_and_the_strategy_never_gets_one(strategy):
+    """Round after round, to the end: whatever is chosen otherwise, the control items are the lottery's."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) % 3
+    pool = ArrayPool((np.eye(3)[truth] * 2 + rng.normal(size=(300, 3))).astype(np.float32))
+    rules = projects.Settings(strategy=strategy)
+    kept = set(pool.ids[reserve.reserved(pool.ids, rules)].tolist())
+    assert 15 <= len(kept) <= 50
+    known, controls = list(range(12)), []
+    needs = needs_of(strategy) | {"logits", "features", "labelled_features", "labels"}
+    for epoch in range(1, 20):
+        rest = np.setdiff1d(pool.ids, known)
+        if not len(rest):
+            break
+        job = Job(pool, np.array(known), truth[known], 3, round=epoch, needs=needs, watch=rest)
+        ranked = order(choose_learner(rules, pool).fit(job), strategy, rules, epoch, 3)
+        assert len({place.item_id for place in ranked}) == len(ranked) == len(rest)
+        assert {place.item_id for place in ranked if place.arm == "control"} == kept - set(known)
+        near = [place.arm for place in ranked[:20]]
+        assert near.count("control") <= 3 or "strategy" not in {place.arm for place in ranked[30:]}
+        controls += [place.item_id for place in ranked[:20] if place.arm == "control"]
+        known += [place.item_id for place in ranked[:20]]
+    assert set(controls) == kept - set(range(12))
+
+
+def test_a_project_without_a_reserve_says_whose_accuracy_it_is(shop):
+    """What the strategy took before there was a reserve is counted, and the accuracy not called the folder's."""
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    worker.step()
+    rules = projects.Settings()
+    ids = np.array([row["id"] for row in desk.rows(schema.item)])
+    kept = ids[reserve.reserved(ids, rules)]
+    assert desk.store.read(lambda conn: reserve.touched(conn, ids, rules)) == {"items": len(kept), "picked": 0}
+    done = {row["item_id"] for row in desk.rows(schema.event)}
+    desk.rank([item for item in kept.tolist() if item not in done], arm="strategy")  # as an older version did
+    label(desk, truth, 2)
+    assert desk.store.read(lambda conn: reserve.touched(conn, ids, rules))["picked"] == 2
+
+
 def test_without_a_control_arm_the_order_is_the_strategys(shop):
     desk, worker, truth = shop
     label(desk, truth, 20)
     rules = projects.Settings(control=0.0)
     project, labels, _names, _ = desk.store.read(worker._look)
     pool = worker.pool(project.settings)
-    from ncalr.learn.learner import Job, needs_of
-
     needs = needs_of("badge") | {"logits", "features", "labelled_features", "labels"}
     open_ids = pool.ids[~np.isin(pool.ids, list(labels.closed))]
     job = Job(pool, labels.ids, labels.labels, 2, needs=needs, watch=open_ids)
