@@ -94,11 +94,21 @@ def work(desk, truth, ranking, review, schema):
                     [int((right + 5) % 10), 0.12],
                 ]
                 why = {"cmap_rank": 0.97 - place / 900, "ff_rank": 0.9 - place / 800, "near": near}
-                arm, drawn = ("control", 0.1 / (400 - place)) if place % 4 == 1 else ("strategy", 0.9)
+                arm, drawn = ("control", 0.1) if place % 4 == 1 else ("strategy", 0.9)
                 rows.append(ranking.Ranked(at, arm, drawn, 1 - place / 400, guess, why))
             epoch = ranking.prepare(desk.store, rows)
             wrong = 0.09 - 0.01 * number
-            facts = {"rule": "flips", "wrong": [wrong, wrong / 2, 1.7 * wrong]}
+            told = number > 2
+            audit = {"wrong": [wrong, wrong / 2, 1.7 * wrong] if told else None, "agrees": share, "asked": 0.58}
+            facts = {
+                "rule": "accuracy",
+                "strategy": "ncal",
+                "audit": audit,
+                "covered": min(10, 7 + number),
+                "nc1": 0.8 / number**2,
+                "redundancy": 0.7 - 0.02 * number,
+                "reserved": {"items": 40, "picked": 0},
+            }
             ranking.swap(desk.store, epoch, ranking.Trained(20 * number, len(desk.rows(schema.event)), clock, facts))
         for _ in range(22):
             for person in crew[:3] if number % 2 else crew[1:]:
@@ -108,7 +118,7 @@ def work(desk, truth, ranking, review, schema):
                     spent += 2.5 + float(rng.random())
                     desk.say(person.name, lease.item, said, lease=lease.token, answered=clock + spent)
     labels = [row["item_id"] for row in desk.rows(schema.state) if row["status"] == "labelled"]
-    doubts = [review.Doubt(at, 0.9, None, "its neighbours are labelled otherwise") for at in labels[:9]]
+    doubts = [review.Doubt(at, 0.9, None, "a model that was not shown it says otherwise") for at in labels[:9]]
     desk.store.write(lambda conn: review.enqueue(conn, 5, doubts, labels[9:], 0))
     desk.store.write(
         lambda conn: conn.execute(

@@ -48,10 +48,17 @@ def main():
         began = time.time()
         for key, figures in SECTIONS[name](chosen.scale):
             figures = {**figures, "seconds": round(time.time() - began, 1), "load": round(os.getloadavg()[0], 1)}
+            figures["measured"] = moment()
             if os.nice(0):
                 figures["niceness"] = os.nice(0)  # before other work on the machine, or behind it
             keep(key, figures)
             print(key, json.dumps(figures), flush=True)
+
+
+def moment():
+    """The day, and the commit of the code that was measured."""
+    said = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
+    return f"{time.strftime('%Y-%m-%d')}, commit {said.stdout.strip() or 'unknown'}"
 
 
 def keep(key, figures):

@@ -30,7 +30,7 @@ TESTS = {
     "R14": ("atomic reorder", "test_store_queue: no request sees a mix while orders are swapped"),
     "R19": (
         "migrations",
-        "test_store_rest: up, down, up; copied first; a newer database refused untouched. One schema was released so far",
+        "test_store_rest: up, down, up; a SQLite file is copied first (of PostgreSQL the owner keeps a backup); a newer database refused untouched. Two schemas so far, 0001 and 0002",
     ),
     "R21": (
         "export = screen",
@@ -53,7 +53,7 @@ TESTS = {
     "S6": ("path traversal", "test_server: eleven names, six keys, nothing read outside"),
     "S7": (
         "user content inert",
-        "test_server: fresh pixels, type from bytes, sandbox; SVG, HTML, PDF, BMP, TIFF refused",
+        "test_server: fresh pixels, type from bytes, sandbox; SVG, HTML, PDF refused; BMP, TIFF shown as PNG or JPEG",
     ),
     "S8": (
         "page CSP",
@@ -120,6 +120,8 @@ def text(found: dict) -> str:
         "",
         f"{machine['cores']} cores shared with other work (load in the tables), {machine['system']}, Python {machine['python']}, SQLite {machine['sqlite']}.",
         "Made by `python benchmarks/reliability.py SECTION ... report`; the sizes reached are in the tables, `--scale 1` is the full size of each section.",
+        "",
+        "Each table says when it was measured, and on which commit (with a + where the code had changes that were not committed). Of runs before that was noted, the commit is named that brought the figures into the repository: the code measured is that one or shortly before it, and later changes of the server are not in them.",
         "",
         "A run with a niceness below 0 went before the other work on the machine, as it would on a quiet one.",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chromium import Site, Visit, visit
 
-from ncalr.web.store import people, projects, schema
+from ncalr.web.store import people, projects, ranking, schema
 from ncalr.web.store.projects import NewItem
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -613,3 +613,73 @@ def test_the_bar_asks_once_at_a_time_so_that_the_newest_count_stands(context, si
     assert len(asked) == 1
     asked[0].fulfill(response=old)
     me.page.wait_for_selector("#progress-text:text-is('2 of 6')", timeout=3000)
+
+
+# -- the team view's figures
+
+
+def team_of(me):
+    me.page.click("#view-team")
+    me.page.wait_for_selector("#team .tile")
+    return me.page.inner_text("#team")
+
+
+def test_the_time_that_is_left_counts_answers_not_items(browser, site):
+    """75 items with two votes each, 25 of them done, 60 answers an hour each: a hundred answers, 50 minutes."""
+    site.desk.project(items=75, votes=2)
+    for at in range(25):
+        for name in ("ann", "ben"):
+            [lease] = site.desk.next(name)
+            site.desk.say(name, lease.item, 0, lease=lease.token, answered=60.0 * at)
+    assert "the rest takes 50 min of work" in team_of(visit(browser, site, "own", "owner").ready())
+
+
+def models(desk, right, facts):
+    """A model for each of these: one control item each, guessed right or wrong."""
+    for at, good in enumerate(right):
+        epoch = ranking.prepare(desk.store, [ranking.Ranked(at + 1, "control", 0.1, None, 0 if good else 1)])
+        ranking.swap(desk.store, epoch, ranking.Trained(10 * at + 10, 0, desk.clock.now(), facts))
+        desk.label("ann", 0)
+
+
+def test_a_handful_of_control_items_is_no_curve_and_nobody_is_told_to_stop(browser, site):
+    site.desk.project(items=60)
+    models(site.desk, [0, 1, 0, 0, 1, 0, 0, 0], {"rule": "flips"})
+    said = team_of(visit(browser, site, "own", "owner").ready())
+    assert "Learning curve" not in said
+    assert "8 control items so far" in said
+    assert "cannot tell yet" in said
+    assert "too few control items" in said
+    assert "\tstop" not in said
+
+
+def test_enough_control_items_are_a_curve_and_the_card_has_its_facts(browser, site):
+    site.desk.project(items=60)
+    audit = {"wrong": [0.08, 0.06, 0.1], "agrees": 0.9, "asked": 0.7}
+    facts = {"audit": audit, "nc1": 0.0321, "covered": 3, "redundancy": 0.5, "reserved": {"items": 6, "picked": 0}}
+    models(site.desk, [1] * 12, facts)
+    said = team_of(visit(browser, site, "own", "owner").ready())
+    assert "Learning curve" in said
+    assert "set aside by lot from the whole folder" in said
+    assert "3 of 3\t8 % (6 % to 10 %)\t100 % (76 % to 100 %)\t12\t0.032\t0.50\tcheck labels" in said.replace(
+        "\u202f", " "
+    )
+
+
+@pytest.mark.parametrize(
+    ("arm", "strategy", "words"),
+    [
+        ("strategy", "ncal(fusion=rank)", "geometry of the classes"),
+        ("strategy", "margin", "The strategy of this project, margin, put it first"),
+        ("control", "margin", "25 % of the items are"),
+    ],
+)
+def test_the_reason_goes_by_the_projects_settings(browser, site, arm, strategy, words):
+    site.desk.project(items=5, strategy=strategy, control=0.25)
+    site.desk.rank([1, 2, 3, 4, 5], arm=arm)
+    me = visit(browser, site).ready()
+    me.press("1")
+    me.saved()
+    me.page.keyboard.press("w")
+    me.page.wait_for_selector("#why[open] p")
+    assert words in me.page.inner_text("#why").replace("\u202f", " ")

@@ -346,10 +346,10 @@ def test_control_items_count_once_and_by_the_verdict(small):
     for answer in (1, 1, 0, 1):
         lease, receipt = small.label("ann", answer)
     small.say("ann", lease.item, 2, based_on=receipt.id)  # the last one is changed
-    found = small.store.read(figures.control)
-    assert (found["right"], found["total"]) == (2, 4)
     [point] = small.store.read(figures.curve)
     assert (point["epoch"], point["right"], point["total"]) == (1, 2, 4)
+    found = figures.control([point])
+    assert (found["right"], found["total"]) == (2, 4)
 
 
 def test_the_effect_of_suggestions(small):
@@ -454,16 +454,26 @@ def test_three_people_have_an_estimated_accuracy(small):
     assert found["carl"]["low"] < 2 / 3 < found["carl"]["high"] < 0.85
 
 
-def point(labels, right, total, wrong=None):
-    facts = {"rule": "flips"} if wrong is None else {"rule": "flips", "wrong": wrong}
-    return {"labels": labels, "facts": facts, **shares.share(right, total)}
+def point(labels, right, total, wrong=None, **facts):
+    known = {"rule": "flips", "audit": {"wrong": wrong}, **facts}
+    return {"labels": labels, "facts": known, **shares.share(right, total)}
 
 
 def test_the_reliability_card_and_its_advice():
-    made = figures.cards([point(10, 5, 10), point(20, 9, 10, [0.1, 0.06, 0.2])])
+    facts = {"covered": 2, "nc1": 0.25, "redundancy": 0.5}
+    made = figures.cards([point(10, 5, 10), point(20, 9, 10, [0.1, 0.06, 0.2], **facts)], 3)
     assert [card["control"]["total"] for card in made] == [10, 20]
     assert [card["advice"] for card in made] == ["go on", "check labels"]
-    assert made[1]["accuracy"] == 0.7
+    assert made[1]["control"]["share"] == 0.7
+    assert [(card["covered"], card["nc1"], card["redundancy"]) for card in made] == [(None,) * 3, (2, 0.25, 0.5)]
+    assert made[1]["classes"] == 3
+
+
+def test_shares_of_wrong_labels_from_before_the_audit_was_tested_are_left_out():
+    old = {"labels": 20, "facts": {"wrong": [0.6, 0.4, 0.9]}, **shares.share(9, 10)}
+    [card] = figures.cards([old], 2)
+    assert card["wrong"] is None
+    assert card["advice"] == "go on"
 
 
 def test_advice():
@@ -472,7 +482,7 @@ def test_advice():
             {
                 "progress": {"status": {"disputed": disputed, "unclear": 0}, "closed": closed, "items": 10},
                 "review": {"doubtful": shares.share(*doubtful), "control": shares.share(*control)},
-                "card": figures.cards(list(curve)),
+                "curve": list(curve),
             }
         )
 
@@ -483,11 +493,45 @@ def test_advice():
     assert "10% of the labels" in advise(curve=[point(20, 9, 10, [0.1, 0.06, 0.2])])["why"]
     flat = [point(at, 800, 1000) for at in (10, 20, 30)]
     assert advise(curve=flat)["do"] == "stop"
-    few = [point(at, 8, 10) for at in (10, 20, 30)]
+    few = [point(at, 8, 10) for at in (10, 20, 30, 40)]
     assert "cannot tell" in advise(curve=few)["why"]
-    assert "no control items" in advise(curve=[point(at, 0, 0) for at in (10, 20, 30)])["why"]
+    assert "too few control items" in advise(curve=[point(at, 0, 0) for at in (10, 20, 30)])["why"]
     rising = [point(at, right, 100) for at, right in ((10, 30), (20, 60), (30, 99))]
     assert advise(curve=rising)["do"] == "go on"
+
+
+@pytest.mark.parametrize("right", [0, 1])
+def test_the_card_and_the_tile_never_differ_and_a_handful_of_control_items_stops_nobody(right):
+    """One control item a model, as by default: no word but go on, in either place."""
+    made = [point(10 * at, right, 1) for at in range(1, 9)]
+    found = {"progress": {"status": {"disputed": 0, "unclear": 0}, "closed": 5, "items": 500}, "curve": made}
+    found["review"] = {"doubtful": shares.share(0, 0), "control": shares.share(0, 0)}
+    assert figures.advice(found)["do"] == "go on"
+    assert [card["advice"] for card in figures.cards(made, 2)] == ["go on"] * 8
+
+
+def test_an_accuracy_nobody_knows_is_unknown():
+    made = [point(10 * at, 0, 0) for at in range(1, 5)]
+    assert all(card["control"]["share"] is None for card in figures.cards(made, 2))
+    assert figures.control(made)["share"] is None
+
+
+def test_points_of_the_curve_are_pooled(small):
+    """By lot one item a model is right or wrong: what is shown reaches back to twenty items."""
+    made = [point(10 * at, at % 2, 1) for at in range(1, 31)]
+    start, found = figures._pool(made, 30)
+    assert (start, found["right"], found["total"]) == (10, 10, 20)
+    many = [point(10 * at, 30, 30) for at in range(1, 9)]
+    assert figures._pool(many, 8)[1]["total"] == 30 * figures.POOLED
+    assert figures._pool(many, 2)[1]["total"] == 60
+
+
+def test_whose_accuracy_it_is():
+    """The folder's, unless the strategy had picked from what is reserved, or nothing was reserved at the time."""
+    clean, late = {"items": 10, "picked": 0}, {"items": 10, "picked": 2}
+    assert figures.control([point(10, 9, 10, reserved=clean)])["of"] == "folder"
+    assert figures.control([point(10, 9, 10, reserved=clean), point(20, 9, 10, reserved=late)])["of"] == "open"
+    assert figures.control([point(10, 9, 10)])["of"] == "open"
 
 
 # -- commands

@@ -352,11 +352,11 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
     if picks.least is not None:
         line["least"] = {"ids": picks.least.ids.tolist(), "parts": _short_parts(picks.least)}
     if "features" in model.evidence() and len(picks) > 1:
-        line["redundancy"] = _redundancy(evidence["features"], model.watched, picks.ids)
+        line["redundancy"] = redundancy(evidence["features"], model.watched, picks.ids)
     return [*picks.ids.tolist(), *control], line
 
 
-def _redundancy(features: Any, watched: Any, ids: Any) -> float:
+def redundancy(features: Any, watched: Any, ids: Any) -> float:
     """How alike the picks are: the mean cosine of each to the nearest other one, of at most a thousand of them."""
     order = np.argsort(watched, kind="stable")
     rows = order[np.searchsorted(watched[order], ids[:1000])]

@@ -1,8 +1,14 @@
 """Labels out and in: CSV, TSV, JSONL, Parquet, an image folder, Label Studio JSON. `import(export(x)) = x`.
 
 One record an item, whatever the form (`Record`): what was decided, how sure, every person's vote, and how the item came
-to be asked: by which arm, in which epoch, with what score, and with what probability it was drawn, so that others can
-weigh the labels. Exports of one state are the same bytes.
+to be asked: by which arm, in which epoch, with what score, and with what probability, so that others can weigh the
+labels. Exports of one state are the same bytes.
+
+The probability is that with which the lottery of `store/reserve.py` left the item to the arm it came by: `control` for
+a control item (it was reserved), 1 - `control` for a pick of the strategy (it was not), 1 for one of the first order.
+It is no probability of being picked by the strategy: that goes by what a model thinks, not by lot, and no weight makes
+these rows stand for the folder. Control rows do: over them sum(y / p) / sum(1 / p) estimates the mean of y over the
+folder, which is the plain mean unless the share was changed on the way; and so do the rows of the first order.
 
 A spreadsheet runs what stands in a cell that begins with = + - @, a tab or a return. In CSV such a cell gets a ' before
 it (and one that begins with ' gets one more, so that reading it back is exact).

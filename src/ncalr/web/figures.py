@@ -21,9 +21,14 @@ IDLE = 120.0
 """A pause longer than this is no work."""
 
 RECENT = 3000
-POOLED = 5
+POOLED, ENOUGH = 5, 20
+"""So many models, and so many control items, are counted together at least: one model alone has too few to go by."""
+
+FEWEST = 10
+"""Fewer control items than these show nothing."""
+
 SURE = 0.05
-"""Models whose control items are counted together; and the rise that must be out of the question before a stop."""
+"""The rise of the accuracy that must be out of the question before a stop."""
 
 ALIVE = 30.0
 """A worker that was silent for longer is not there."""
@@ -109,30 +114,31 @@ def team(conn: Connection, now: float, training: Training | None = None) -> dict
         "progress": progress(conn),
         "model": freshness(conn, now, training),
         "curve": curve(conn),
-        "control": control(conn),
         "people": _people(conn, said, votes),
         "agreement": _agreement(conn, votes),
         "review": _review(conn),
         "suggestions": suggestions(conn),
     }
-    found["card"] = cards(found["curve"])
+    found["control"] = control(found["curve"])
+    found["card"] = cards(found["curve"], len(projects.classes(conn)))
     found["advice"] = advice(found)
     return found
 
 
-def control(conn: Connection, epochs: int = POOLED) -> dict[str, Any]:
-    """The accuracy of the latest models on items drawn at random, each predicted before its answer was known."""
-    by_epoch = _control_by_epoch(conn)
-    latest = sorted(by_epoch)[-epochs:]
-    right, total = (sum(by_epoch[epoch][at] for epoch in latest) for at in (0, 1))
-    return share(right, total)
+def control(curve: list[dict[str, Any]]) -> dict[str, Any]:
+    """The accuracy of the latest models on reserved items, each predicted before its answer was known; and whether
+    these are a sample of the whole folder (`of`), or of what the strategy had left `open`.
+    """
+    start, found = _pool(curve, len(curve))
+    kept = [point["facts"].get("reserved") for point in curve[start:]]
+    return {**found, "of": "folder" if all(each and not each["picked"] for each in kept) else "open"}
 
 
 def curve(conn: Connection) -> list[dict[str, Any]]:
-    """The learning curve: a point a model."""
+    """The learning curve: a point a model, with its own control items and those of the latest models together."""
     by_epoch = _control_by_epoch(conn)
     rows = conn.execute(select(schema.model).order_by(schema.model.c.epoch)).all()
-    return [
+    points = [
         {
             "epoch": row.epoch,
             "labels": row.labels,
@@ -142,6 +148,18 @@ def curve(conn: Connection) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+    return [{**point, "pooled": _pool(points, at)[1]} for at, point in enumerate(points, 1)]
+
+
+def _pool(
+    points: list[dict[str, Any]], end: int, models: int = POOLED, items: int = ENOUGH
+) -> tuple[int, dict[str, Any]]:
+    """The control items of the models before `end`, so many models and items at least: where these begin, a share."""
+    start, right, total = end, 0, 0
+    while start and (end - start < models or total < items):
+        start -= 1
+        right, total = right + points[start]["right"], total + points[start]["total"]
+    return start, share(right, total)
 
 
 def suggestions(conn: Connection) -> dict[str, Any]:
@@ -165,29 +183,25 @@ def suggestions(conn: Connection) -> dict[str, Any]:
     return out
 
 
-def cards(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The reliability card of each model (`ncalr.lab.card`): labels, share of wrong ones, collapse, accuracy, advice.
-
-    The accuracy is that of the control arm, over the last `POOLED` models: one alone has too few items to go by.
+def cards(curve: list[dict[str, Any]], classes: int) -> list[dict[str, Any]]:
+    """The reliability card of each model, with the facts of `ncalr.lab.card`: labels and the classes they cover, share
+    of wrong ones, collapse, how alike the next items are, accuracy on control items (of the latest models together),
+    and the word that `advice` goes by.
     """
-    from ncalr.lab import card
-
-    made: list[dict[str, Any]] = []
-    for at, point in enumerate(curve):
-        last = curve[max(0, at - POOLED + 1) : at + 1]
-        control_ = share(sum(each["right"] for each in last), sum(each["total"] for each in last))
-        facts = point["facts"]
-        made.append(
-            {
-                "labels": point["labels"],
-                "wrong": facts.get("wrong"),
-                "rule": facts.get("rule", ""),
-                "control": control_,
-                "accuracy": control_["share"] or 0.0,
-            }
-        )
-        made[-1]["advice"] = card.advice(made)
-    return made
+    return [
+        {
+            "labels": point["labels"],
+            "covered": point["facts"].get("covered"),
+            "classes": classes,
+            "wrong": _wrong(point),
+            "nc1": point["facts"].get("nc1"),
+            "rule": point["facts"].get("rule", ""),
+            "redundancy": point["facts"].get("redundancy"),
+            "control": _pool(curve, at)[1],
+            "advice": word(curve[:at])["do"],
+        }
+        for at, point in enumerate(curve, 1)
+    ]
 
 
 def advice(found: dict[str, Any]) -> dict[str, str]:
@@ -201,27 +215,39 @@ def advice(found: dict[str, Any]) -> dict[str, str]:
         return {"do": "check labels", "why": "Second looks find wrong labels where the audit doubts: go on checking."}
     if found["progress"]["closed"] == found["progress"]["items"]:
         return {"do": "stop", "why": "Everything is labelled."}
-    made = found["card"]
-    word = made[-1]["advice"] if made else "go on"
-    if word == "check labels":
-        wrong = made[-1]["wrong"]
+    return word(found["curve"])
+
+
+def word(curve: list[dict[str, Any]]) -> dict[str, str]:
+    """What the last model of a curve says to do, and why.
+
+    Stop needs proof: the control items of the latest models, against as many before them, rule out a rise of `SURE`.
+    """
+    from ncalr.lab.card import FLAT, WRONG
+
+    wrong = _wrong(curve[-1]) if curve else None
+    if wrong and wrong[1] > WRONG:
         why = f"{wrong[0]:.0%} of the labels may be wrong ({wrong[1]:.0%} to {wrong[2]:.0%}): second opinions pay more."
-        return {"do": word, "why": why}
-    if word == "stop":
-        return _stop(made)
-    return {"do": "go on", "why": "More labels are worth having."}
-
-
-def _stop(made: list[dict[str, Any]]) -> dict[str, str]:
-    """A curve that looks flat: is it, or are the control items too few to see it rise?"""
-    now, before = made[-1]["control"], made[-3]["control"]
-    if not now["total"] or not before["total"]:
-        return {"do": "go on", "why": "There are no control items yet to tell how good the model is."}
+        return {"do": "check labels", "why": why}
+    items = max(ENOUGH, sum(point["total"] for point in curve) // 3)
+    start, now = _pool(curve, len(curve), 1, items)
+    _, before = _pool(curve, start, 1, items)
+    if min(now["total"], before["total"]) < FEWEST:
+        return {"do": "go on", "why": "There are too few control items yet to tell whether the model still improves."}
     risen, _, most = gap(now, before)
+    if risen >= FLAT:
+        why = f"More labels are worth having: the accuracy rose by {100 * risen:+.0f} points lately."
+        return {"do": "go on", "why": why}
     if most > SURE:
         why = f"The curve looks flat, but {now['total']} control items cannot tell it from a rise of {most:.0%}."
         return {"do": "go on", "why": why}
-    return {"do": "stop", "why": f"Over two trainings the accuracy rose by {100 * risen:+.1f} points: little is left."}
+    return {"do": "stop", "why": f"The accuracy rose by {100 * risen:+.1f} points lately, by {most:.0%} at most."}
+
+
+def _wrong(point: dict[str, Any]) -> list[float] | None:
+    """The share of wrong labels and its interval, where the audit could tell (before it had to, it told anything)."""
+    found: list[float] | None = point["facts"].get("audit", {}).get("wrong")
+    return found
 
 
 def _control_by_epoch(conn: Connection) -> dict[int, tuple[int, int]]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, needs_of
 from ncalr.loop.journal import Journal
+from ncalr.loop.run import redundancy
 from ncalr.oracles.oracle import REFUSED
 from ncalr.web import sources
 from ncalr.web.audit import FEWEST, Audit, Findings, doubts
 from ncalr.web.courtesy import step_back
 from ncalr.web.folder import Folder
-from ncalr.web.store import Store, answers, projects, ranking, review, schema
+from ncalr.web.store import Store, answers, projects, ranking, reserve, review, schema
 from ncalr.web.store.projects import Project, Settings
 from ncalr.web.store.ranking import Ranked, Trained
 from ncalr.web.store.review import Doubt
@@ -105,9 +107,12 @@ class Worker:
         self.say("scoring", f"{len(open_ids)} items")
         ranked = order(model, strategy, project.settings, epoch, len(names)) if len(open_ids) else []
         facts = {"learner": type(self._learner).__name__, "strategy": strategy, **_plain(model.record)}
+        facts["covered"] = len(np.unique(labels.labels))
+        facts["redundancy"] = _redundancy(model, ranked[: project.settings.step])
+        facts["reserved"] = self.store.read(lambda conn: reserve.touched(conn, pool.ids, project.settings))
         ids, found = self._audit(pool, labels, len(names))
-        if found is not None and found.share is not None:
-            facts["wrong"] = [round(end, 4) for end in found.share]
+        if found is not None:
+            facts["audit"] = {"wrong": found.share, "agrees": found.agrees, "asked": found.asked}
         written = ranking.prepare(self.store, ranked)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
         if found is not None and project.settings.check_share:
@@ -207,37 +212,61 @@ class Worker:
 
 
 def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) -> list[Ranked]:
-    """The strategy's order of the open items, with the control arm drawn in: one at random in each ten places, say.
+    """The strategy's order of the open items, with control items in between: one in each ten places, say.
 
-    The probability of a place is that of this item being drawn there: the control share spread evenly over all that
-    are open, and for the strategy's own pick the rest on top.
+    Control items are those that the lottery reserved (`ncalr.web.store.reserve`), in an order by lot; the strategy
+    picks from the others. When either has run out, the rest of the places are the other's.
     """
     evidence = model.evidence()
     ids = np.asarray(model.watched)
+    apart = reserve.reserved(ids, rules)
     plan = resolve(strategy, {})
     whole = plan.strategy.rowwise and plan.select.selector.name == "top_k"
     count = min(len(ids), ranking.LIMIT if whole else GREEDY)
-    picks = query(strategy, count, ids=ids, classes=classes, seed=[rules.seed, epoch], **evidence)
+    kept = ids[apart]
+    chosen = _chosen(strategy, min(count, len(ids) - len(kept)), ids, kept, evidence, classes, [rules.seed, epoch])
     outputs = to_numpy(evidence["logits"] if "logits" in evidence else evidence["probs"])
     predicted = dict(zip(ids.tolist(), outputs.argmax(axis=1).tolist(), strict=True))
-    reasons = _reasons(picks, evidence, ids, whole and count == len(ids))
-    rng = np.random.default_rng([rules.seed, epoch, 2])
-    drawn = iter(rng.permutation(ids).tolist())
-    chosen = iter(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
-    scores = dict(zip(picks.ids.tolist(), picks.scores.tolist(), strict=True))
-    placed: dict[int, Ranked] = {}
-    for control in control_places(count, rules.control, rng):
-        share = rules.control / (len(ids) - len(placed))
-        item = next((i for i in drawn if i not in placed), None) if control else None
-        if item is None:
-            control = False
-            item = next(i for i, _ in chosen if i not in placed)
-        probability = share if control else 1 - rules.control + share
-        score = scores.get(item)
-        placed[item] = Ranked(
-            item, "control" if control else "strategy", probability, score, predicted[item], reasons.get(item)
+    first = [] if chosen is None else chosen.ids.tolist()
+    scores = {} if chosen is None else dict(zip(first, chosen.scores.tolist(), strict=True))
+    drawn = np.random.default_rng([rules.seed, epoch, 2]).permutation(kept).tolist()
+    placed = _interleave(first, drawn, control_places(count, rules.control, np.random.default_rng([rules.seed, epoch])))
+    explained = [item for item, _ in placed[:EXPLAINED]]
+    reasons = _reasons(explained, chosen, evidence, ids, whole and len(first) == len(ids) - len(kept))
+    return [
+        Ranked(
+            item,
+            "control" if control else "strategy",
+            rules.control if control else 1 - rules.control,
+            scores.get(item),
+            predicted[item],
+            reasons.get(item),
         )
-    return list(placed.values())
+        for item, control in placed
+    ]
+
+
+def _chosen(
+    strategy: str, count: int, ids: Any, kept: Any, evidence: dict[str, Any], classes: int, seed: list[int]
+) -> Any:
+    """What the strategy picks from all that are not kept apart; nothing where there are none."""
+    if not count:
+        return None
+    return query(strategy, count, ids=ids, classes=classes, seed=seed, exclude=kept if len(kept) else None, **evidence)
+
+
+def _interleave(first: list[int], drawn: list[int], places: list[bool]) -> list[tuple[int, bool]]:
+    """Items with whether they are control items, place by place: where one kind has run out the other goes on.
+
+    >>> _interleave([1, 2], [7], [False, True, True, False])
+    [(1, False), (7, True), (2, False)]
+    """
+    of = {True: iter(drawn), False: iter(first)}
+    out: list[tuple[int, bool]] = []
+    for control in places:
+        found = ((item, kind) for kind in (control, not control) for item in of[kind])
+        out.extend(islice(found, 1))
+    return out
 
 
 def control_places(count: int, share: float, rng: np.random.Generator) -> list[bool]:
@@ -268,18 +297,20 @@ def choose_learner(rules: Settings, pool: ArrayPool) -> Learner:
     return SklearnLearner(LogisticRegression(max_iter=200))
 
 
-def _reasons(picks: Any, evidence: dict[str, Any], ids: Any, whole: bool) -> dict[int, dict[str, Any]]:
+def _reasons(
+    first: list[int], picks: Any, evidence: dict[str, Any], ids: Any, whole: bool
+) -> dict[int, dict[str, Any]]:
     """Why each of the first places: its parts, as shares of the pool below it, and the nearest class means."""
     from scipy.stats import rankdata
 
-    first = picks.ids[:EXPLAINED].tolist()
     reasons: dict[int, dict[str, Any]] = {item: {} for item in first}
-    for name, values in picks.parts.items():
+    for name, values in ({} if picks is None else picks.parts).items():
         below = (rankdata(values, "min") - 1) / max(len(values) - 1, 1)
-        for at, item in enumerate(first):
-            reasons[item][name] = float(f"{values[at]:.4g}")
-            if whole:
-                reasons[item][f"{name}_rank"] = round(float(below[at]), 4)
+        for at, item in enumerate(picks.ids.tolist()):
+            if item in reasons:
+                reasons[item][name] = float(f"{values[at]:.4g}")
+                if whole:
+                    reasons[item][f"{name}_rank"] = round(float(below[at]), 4)
     features, labelled = to_numpy(evidence["features"]), to_numpy(evidence["labelled_features"])
     labels = to_numpy(evidence["labels"])
     centre = features.mean(axis=0)
@@ -292,6 +323,12 @@ def _reasons(picks: Any, evidence: dict[str, Any], ids: Any, whole: bool) -> dic
         nearest = np.argsort(-row)[:4]
         reasons[item]["near"] = [[int(present[at]), round(float(row[at]), 3)] for at in nearest]
     return reasons
+
+
+def _redundancy(model: Any, ranked: Sequence[Ranked]) -> float | None:
+    """How alike the items are that the strategy puts first, up to the next training."""
+    batch = np.array([place.item_id for place in ranked if place.arm == "strategy"], np.int64)
+    return redundancy(model.evidence()["features"], np.asarray(model.watched), batch) if len(batch) > 1 else None
 
 
 def _unit(rows: Any) -> Any:
@@ -337,7 +374,8 @@ def _first_items(conn: Connection) -> Sequence[Any]:
 
 def _plain(record: Any) -> dict[str, Any]:
     names = ("rule", "began", "epochs", "seconds", "flipping", "notes")
-    return {name: getattr(record, name) for name in names}
+    last = record.history[-1] if record.history else {}
+    return {**{name: getattr(record, name) for name in names}, "nc1": last.get("nc1")}
 
 
 def main(path: str) -> None:

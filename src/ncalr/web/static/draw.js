@@ -31,13 +31,10 @@ export function curve(points, width = 720, height = 240) {
     svg.append(el("svg:line", { x1: left, x2: width - right, y1: py(share), y2: py(share), class: "axis" }),
       el("svg:text", { x: left - 8, y: py(share) + 4, "text-anchor": "end" }, percent(share)));
   }
-  const known = points.filter((point) => point.share !== null);
-  if (known.length > 1) {
-    const band = [...known.map((p) => `${px(p.labels)},${py(p.high)}`), ...known.slice().reverse().map((p) => `${px(p.labels)},${py(p.low)}`)];
-    svg.append(el("svg:polygon", { points: band.join(" "), class: "band" }),
-      el("svg:polyline", { points: known.map((p) => `${px(p.labels)},${py(p.share)}`).join(" "), class: "line" }));
-  }
-  for (const p of known) {
+  const band = [...points.map((p) => `${px(p.labels)},${py(p.high)}`), ...points.slice().reverse().map((p) => `${px(p.labels)},${py(p.low)}`)];
+  svg.append(el("svg:polygon", { points: band.join(" "), class: "band" }),
+    el("svg:polyline", { points: points.map((p) => `${px(p.labels)},${py(p.share)}`).join(" "), class: "line" }));
+  for (const p of points) {
     svg.append(el("svg:line", { x1: px(p.labels), x2: px(p.labels), y1: py(p.low), y2: py(p.high), class: "axis" }),
       el("svg:circle", { cx: px(p.labels), cy: py(p.share), r: 4, class: "dot" },
         el("svg:title", {}, `${p.labels} labels: ${percent(p.share)} (${percent(p.low)} to ${percent(p.high)}), ${p.total} control items`)));
@@ -46,17 +43,19 @@ export function curve(points, width = 720, height = 240) {
   return svg;
 }
 
+// The project's own settings, in words. A strategy is told by its name, and ncal and ncal(…) by what it goes by.
+const NCAL = "its label would move the geometry of the classes, or the model kept changing its mind about it";
 const REASONS = {
-  random: "It came from the first order, drawn at random before there was a model.",
-  control: "It was drawn at random: a tenth of the items are, unmarked, so that the model's accuracy can be estimated honestly.",
-  strategy: "The model would learn most from it: its label would move the geometry of the classes, or the model kept changing its mind about it.",
-  review: "A second look: either its label looked doubtful, or it is a control. You are not told which.",
-  adjudicate: "People disagreed about it, or nobody was sure.",
-  again: "One more opinion was wanted.",
+  random: () => "It came from the first order, drawn by lot before there was a model.",
+  control: ({ control }) => `It was set aside by lot, before anything was known about it: ${percent(control)} of the items are, unmarked, to measure the model's accuracy.`,
+  strategy: ({ strategy }) => (/^ncal\b/.test(strategy) ? `NCAL-R chose it: ${NCAL}.` : `The strategy of this project, ${strategy}, put it first.`),
+  review: () => "A second look: either its label looked doubtful, or it is a control. You are not told which.",
+  adjudicate: () => "People disagreed about it, or nobody was sure.",
+  again: () => "One more opinion was wanted.",
 };
 
 export function reason(why, classes) {
-  const out = [el("p", {}, REASONS[why.arm] ?? "It was asked for.")];
+  const out = [el("p", {}, REASONS[why.arm]?.(why) ?? "It was asked for.")];
   const rows = [];
   if (why.cmap_rank !== undefined) rows.push({ name: "CMAP", value: why.cmap_rank, label: `above ${percent(why.cmap_rank)}` });
   if (why.ff_rank !== undefined) rows.push({ name: "FF (flips)", value: why.ff_rank, label: `above ${percent(why.ff_rank)}` });
@@ -70,6 +69,6 @@ export function reason(why, classes) {
       el("p", { class: "soft" }, "Cosine between the item's features and each class mean, both from the centre of the pool."));
   }
   if (why.predicted !== null && why.predicted !== undefined) out.push(el("p", {}, `The model's own guess, before you answered: ${classes[why.predicted]}.`));
-  out.push(el("p", { class: "soft" }, `Queue ${why.epoch}; drawn with probability ${Number(why.probability).toPrecision(2)}.`));
+  out.push(el("p", { class: "soft" }, `Queue ${why.epoch}.`));
   return out;
 }

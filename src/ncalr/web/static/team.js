@@ -6,12 +6,13 @@ import { bars, curve } from "./draw.js";
 
 const ROLES = ["annotator", "reviewer", "owner"];
 const between = (part) => (part.total ? `95 % interval ${percent(part.low)} to ${percent(part.high)}, from ${part.total}` : "nothing to go by yet");
+const FEWEST = 10; // control items that are worth a figure
 const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
   const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found), agreement(found)];
-  if (found.curve.filter((point) => point.total).length > 1) tiles.push(learning(found));
+  if (shown(found.curve).length > 1) tiles.push(learning(found));
   if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
@@ -32,21 +33,23 @@ function advice(found) {
 function done(found, project) {
   const { items, closed, status, answers, wanted } = found.progress;
   const speeds = found.people.map((person) => person.an_hour).filter((speed) => speed);
-  const rest = items - closed;
+  const rest = wanted - answers;
   const speed = speeds.reduce((a, b) => a + b, 0);
   const hours = rest / speed;
   const left = hours < 1.5 ? `${Math.max(1, Math.round(60 * hours))} min` : `${number(hours, 1)} h`;
-  const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} an hour together, the rest takes ${left} of work` : "";
+  const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} answers an hour together, the rest takes ${left} of work` : "";
   const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
   return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
-    project.votes > 1 && wanted !== undefined ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
+    project.votes > 1 ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
     el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
 }
 
 function accuracy(found) {
-  const enough = found.control.total >= 5;
-  return tile("Model accuracy, live", el("div", { class: "figure" }, enough ? percent(found.control.share) : "–"),
-    el("p", {}, `On items drawn at random and predicted before they were answered: ${between(found.control)}.`));
+  const { total, share, of } = found.control;
+  const whose = of === "folder" ? "On items that were set aside by lot from the whole folder, each predicted before it was answered" :
+    "On items drawn by lot from what the strategy had left, each predicted before it was answered. As the strategy takes the harder ones first, it is rather too high";
+  return tile("Model accuracy, live", el("div", { class: "figure" }, total >= FEWEST ? percent(share) : "–"),
+    el("p", {}, total >= FEWEST || !total ? `${whose}: ${between(found.control)}${total ? " items" : ""}.` : `${total} control items so far: a figure comes with ${FEWEST}.`));
 }
 
 function agreement(found) {
@@ -59,12 +62,22 @@ function agreement(found) {
 
 // One line a model, the newest first: what is known about the labels and the model, and what to do.
 function card(found) {
-  const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, el("td", {}, String(line.labels)), el("td", {}, line.wrong ? span(...line.wrong) : "–"),
-    el("td", {}, line.control.total ? span(line.control.share, line.control.low, line.control.high) : "–"), el("td", {}, String(line.control.total)), el("td", {}, line.advice)));
-  const box = tile("Reliability card", table("Reliability of each model", ["labels", "wrong labels", "accuracy", "control items", "advice"], rows),
-    el("p", {}, "Wrong labels: estimated by the audit. Check labels: the whole interval lies above 5 %. Stop: less than half a point gained in two trainings."));
+  const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, ...[String(line.labels), line.covered ? `${line.covered} of ${line.classes}` : "–",
+    line.wrong ? span(...line.wrong) : "cannot tell yet", line.control.total >= FEWEST ? span(line.control.share, line.control.low, line.control.high) : "–", String(line.control.total),
+    line.nc1 === null ? "–" : String(Number(line.nc1.toPrecision(2))), number(line.redundancy, 2), line.advice].map((cell) => el("td", {}, cell))));
+  const box = tile("Reliability card", table("Reliability of each model", ["labels", "classes", "wrong labels", "accuracy", "control items", "NC1", "redundancy", "advice"], rows),
+    el("p", {}, `Wrong labels: ${guesser(found)} Check labels: the whole interval lies above 5 %. Stop: the control items rule out a rise of the accuracy by 5 points.`),
+    el("p", {}, "NC1: how far the features have collapsed onto the class means, 0 is all the way. Redundancy: how alike the next items are (mean cosine of each to the nearest other one). A dash: not known."));
   box.classList.add("wide");
   return box;
+}
+
+// Whether the audit can tell, and by what.
+function guesser(found) {
+  const { agrees, asked } = found.curve.at(-1).facts.audit ?? {};
+  const by = "judged by a linear model that guesses labels it was not shown";
+  if (agrees === undefined || agrees === null) return `${by}, from 20 labels on.`;
+  return `${by}, ${percent(agrees)} of them right now; unless that is surely above ${percent(asked)}, nobody can tell.`;
 }
 
 const span = (share, low, high) => `${percent(share)} (${percent(low)} to ${percent(high)})`;
@@ -80,8 +93,10 @@ function second(found) {
     el("p", {}, `${open} in line.`));
 }
 
+const shown = (points) => points.filter((point) => point.pooled.total >= FEWEST).map((point) => ({ labels: point.labels, ...point.pooled }));
+
 function learning(found) {
-  const box = tile("Learning curve", curve(found.curve.map((point) => ({ ...point }))), el("p", {}, "Accuracy on control items, by the number of labels the model was trained on, with 95 % intervals."));
+  const box = tile("Learning curve", curve(shown(found.curve)), el("p", {}, "Accuracy on control items, by the number of labels, with 95 % intervals. Each point counts those of the last five models, or more where these have fewer than 20, so it lags a little behind."));
   box.classList.add("wide");
   return box;
 }
@@ -185,7 +200,7 @@ function owner(settings, project) {
   writing.classList.add("wide");
   return [
     tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", {}, hints, " Show the model's guess, on a random half")), el("button", { onclick: save }, "Save rules"), note),
-    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and the probability with which the item was drawn.")),
+    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and how the item came to be asked. For figures about the whole folder take the rows with the arm control or random, all with the same weight.")),
     writing,
   ];
 }

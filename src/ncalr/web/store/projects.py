@@ -29,7 +29,7 @@ class Settings:
     """Rules that may be changed while people label."""
 
     strategy: str = "ncal"
-    control: float = 0.1  # share of the queue drawn at random, unmarked, for the live estimate of the accuracy
+    control: float = 0.1  # share of the items reserved by lot, and of the queue that they make up, unmarked
     suggestions: bool = False  # show what the model thinks, on a random half of the items
     lease_seconds: float = 300.0
     seed: int = 0
@@ -135,14 +135,6 @@ def load(conn: Connection) -> Project:
     if row is None:
         raise BadInput("this database holds no project yet; start one with: ncalr label FOLDER --classes a,b")
     return as_project(row)
-
-
-def load_open(conn: Connection) -> tuple[Project, int]:
-    """The project, and how many of its items are open."""
-    row = conn.execute(_PROJECT_OPEN).first()
-    if row is None:
-        return load(conn), 0
-    return as_project(row), int(row.open)
 
 
 def as_project(row: Any) -> Project:
@@ -262,10 +254,5 @@ def parse_settings(text: str) -> Settings:
     return Settings(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
-def _counted(name: str) -> Any:
-    return select(schema.counter.c.value).where(schema.counter.c.name == name).scalar_subquery()
-
-
 _THERE = select(schema.item.c.name).where(schema.item.c.name.in_(bindparam("names", expanding=True)))
 _PROJECT = select(schema.project)
-_PROJECT_OPEN = select(schema.project, (_counted("items") - _counted("closed")).label("open"))

@@ -67,7 +67,7 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     if not 1 <= want <= AHEAD:
         raise BadInput(f"a tab may hold 1 to {AHEAD} items, asked for {want}")
     expire(conn, now)
-    project, open_ = projects.load_open(conn)
+    project = projects.load(conn)
     held = _held(conn, person, tab, purpose)
     until = now + project.settings.lease_seconds
     if held:
@@ -84,7 +84,7 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     else:
         chosen = _next(conn, project, person, missing)
     if chosen:
-        rows = [_terms(now, project, open_, person, tab, purpose, facts) for facts in chosen]
+        rows = [_terms(now, project, person, tab, purpose, facts) for facts in chosen]
         conn.execute(_GRANT, rows)
         held += [_lease(row, facts) for row, facts in zip(rows, chosen, strict=True)]
     return held
@@ -291,7 +291,6 @@ def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
 def _terms(
     now: float,
     project: projects.Project,
-    open_: int,
     person: Person,
     tab: str,
     purpose: str,
@@ -299,8 +298,8 @@ def _terms(
 ) -> dict[str, Any]:
     """The lease on an item: a row."""
     probability = facts["probability"]
-    if facts["arm"] == "random":  # every open item is as likely as any other
-        probability = 1 / max(open_, 1)
+    if facts["arm"] == "random":  # by lot from the whole folder, and nothing is kept back
+        probability = 1.0
     drawn = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
     suggested = False
     if drawn:
@@ -351,7 +350,10 @@ def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
         raise BadInput("there is no such item of yours")
     if row.status == HELD:
         raise BadInput("the reason is told after the answer, so that it does not sway it")
-    facts = {"arm": row.arm, "epoch": row.epoch, "score": row.score, "probability": row.probability}
+    rules = projects.load(conn).settings
+    model = conn.execute(select(schema.model.c.facts).where(schema.model.c.epoch == row.epoch)).scalar()
+    strategy = json.loads(model).get("strategy", rules.strategy) if model else rules.strategy
+    facts = {"arm": row.arm, "epoch": row.epoch, "score": row.score, "strategy": strategy, "control": rules.control}
     return {**facts, "predicted": row.predicted, **(json.loads(row.why) if row.why else {})}
 
 
