@@ -152,6 +152,8 @@ def write_page(page: Page) -> str:
         head
         + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
+    if seeds.keys() & {"sisom", "sisome"}:
+        text += f"SISOM's sigmoids have the steepness {list(recipe(_recipe(page)).steepness)}, last layer first; its authors' values are in [learning](../learning.md#recipes).\n\n"
     short, figures = verdict(_areas(runs))
     text += f"**Verdict.** {short}"
     if figures:

@@ -333,6 +333,23 @@ def test_enhanced_features_by_hand(pool, labels):
     torch.testing.assert_close(evidence["enhanced"][:, -64:].double(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_recipe_says_how_steep_sisoms_sigmoids_are(pool, labels, monkeypatch):
+    """As an experiment gives it, by text. The training is the same, and a list too short is refused before it."""
+    needs = frozenset({"enhanced", "logits"})
+    plain, steep, short = (
+        TorchLearner("resnet8", f"digits(epochs=2, checkpoints=2{more})", device="cpu", progress=False)
+        for more in ("", ", steepness=[3, 1, 1, 1]", ", steepness=[3, 1]")
+    )
+    before, after = (one.fit(job(pool, labels, needs=needs)).evidence() for one in (plain, steep))
+    torch.testing.assert_close(before["logits"], after["logits"], rtol=0, atol=0)
+    inside = [torch.logit(found["enhanced"][:, -64:].double()) for found in (before, after)]
+    torch.testing.assert_close(inside[1], 3 * inside[0], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(before["enhanced"][:, :-64], after["enhanced"][:, :-64], rtol=0, atol=0)
+    monkeypatch.setattr(Slot, "begin", lambda *_: pytest.fail("the training has begun"))
+    with pytest.raises(BadInput, match="steepness needs 4 numbers for this network, last layer first, got 2"):
+        short.fit(job(pool, labels, needs=needs))
+
+
 def test_save_and_load(pool, labels, tmp_path):
     model = learner().fit(job(pool, labels))
     model.save(tmp_path / "m")

@@ -68,7 +68,6 @@ class TorchLearner:
         warm: bool = False,
         samples: str = "checkpoints",
         draws: int = 10,
-        steepness: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
         progress: bool | Progress | None = None,
         **changes: Any,
     ) -> None:
@@ -78,7 +77,7 @@ class TorchLearner:
         compiled: torch.compile the network first (half a minute, then a little faster). together: how many jobs
         train side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto".
         warm: start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window
-        or `draws` passes with "dropout" active. steepness: SISOM's sigmoids, last layer first.
+        or `draws` passes with "dropout" active.
         """
         for name, value, known in (
             ("precision", precision, ("auto", "bfloat16", "float32")),
@@ -100,7 +99,7 @@ class TorchLearner:
         self.graphs, self.compiled = graphs and cuda and not self.ranks.together, compiled
         self.together = together if cuda and not self.ranks.together else 1  # messages of two runs would mix
         self.data, self.workers, self.warm = data, workers, warm
-        self.samples, self.draws, self.steepness = samples, draws, tuple(steepness)
+        self.samples, self.draws = samples, draws
         if samples == "dropout" and not self.recipe.dropout:
             raise BadInput(
                 "samples='dropout' needs dropout in the network: set dropout=0.3 or so, or samples='checkpoints'"
@@ -164,6 +163,7 @@ class TorchLearner:
         job, recipe_ = task.job, self.recipe
         feed = self._feed(job.pool)
         slot = self._borrow(task, feed)
+        enhance = Enhancer(slot, recipe_.steepness) if job.needs & {"enhanced", "labelled_enhanced"} else None
         seed = number(job.seed, job.round)
         phase, record = Phase(recipe_), Record()
         keep = self._keep(job.needs)
@@ -172,7 +172,7 @@ class TorchLearner:
         before = self._last.get(job.seed) if self.warm else None
         slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
         first, saved_at = 1, time.perf_counter()
-        store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
+        store = storage.Checkpoint(job.folder, storage.fingerprint(task, recipe_.of_training(), str(self.net)))
         found = store.read()
         self.ranks.wait()  # nobody writes before everybody has read
         record.notes += task.notes
@@ -211,7 +211,7 @@ class TorchLearner:
         record.rule, record.began = phase.rule, phase.began
         if recorder is not None and recorder.checkpoints > 1:
             record.flipping = float((recorder.flips() > 0).mean())
-        evidence = yield from self._evidence(slot, feed, task, recorder)
+        evidence = yield from self._evidence(slot, feed, task, recorder, enhance)
         if log:
             evidence["labelled_log"] = np.stack(log)
         state = slot.state()
@@ -274,11 +274,10 @@ class TorchLearner:
         recorder.record(torch.cat(parts).numpy())
 
     def _evidence(
-        self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None
+        self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None, enhance: Enhancer | None
     ) -> Generator[Any, None, dict[str, Any]]:
         """What the job's needs name, in one sweep over the watched items and one over the labelled ones."""
         needs, found = task.job.needs, {}
-        enhance = Enhancer(slot, self.steepness) if needs & {"enhanced", "labelled_enhanced"} else None
         draws = self.draws if "sampled_probs" in needs and self.samples == "dropout" else 0
         for prefix, positions in (("", task.watch), ("labelled_", task.positions)):
             wanted = {name for name in ("features", "logits", "probs", "enhanced") if prefix + name in needs}
