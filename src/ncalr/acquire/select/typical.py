@@ -21,7 +21,7 @@ _BLOCK = 2048
 _SMALLEST = 5
 
 
-@selector("typical", needs={"features"}, wants={"labelled_features"}, holds_pool=True)
+@selector("typical", needs={"features"}, wants={"labelled_features"}, holds_pool=True, blind=True)
 def typical(
     scored: Scored,  # noqa: ARG001 (typicality decides alone)
     evidence: Evidence,
