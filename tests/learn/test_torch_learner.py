@@ -13,10 +13,11 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
-from ncalr.learn import Job, TorchLearner, needs_of
+from ncalr.learn import Job, TorchLearner, gather, needs_of
 from ncalr.learn.measures import Sums, read
+from ncalr.learn.ranks import Ranks
 from ncalr.learn.slot import Slot, TrainingFailed
-from ncalr.learn.torch_learner import side_by_side
+from ncalr.learn.torch_learner import _to_host, side_by_side
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase
 
 QUICK = {"epochs": 6, "checkpoints": 3, "batch": 32, "rate": 0.05}
@@ -209,6 +210,59 @@ def test_a_streamed_pool_gives_what_one_in_memory_gives(pool, labels):
     streamed, held = (learner(data=data, workers=0).fit(job(pool, labels)) for data in ("stream", "device"))
     assert all(torch.equal(streamed.state[name], held.state[name]) for name in held.state)
     torch.testing.assert_close(streamed.evidence()["features"], held.evidence()["features"])
+
+
+EVERY_KIND = frozenset({"features", "enhanced", "checkpoint_predictions", "mean_probs", "labelled_features"})
+
+
+def test_evidence_of_a_streamed_pool_goes_to_the_host_chunk_by_chunk(pool, labels, monkeypatch):
+    """Nothing is put together on the device, and what is there is what a pool on the device gives."""
+    asked = job(pool, labels, needs=EVERY_KIND)
+    expected = learner(data="device").fit(asked).evidence()
+    placed, real = [], gather.Placed.add
+    monkeypatch.setattr(gather.Placed, "add", lambda s, place, chunk: placed.append(place) or real(s, place, chunk))
+    monkeypatch.setattr(gather.Joined, "add", lambda *_: pytest.fail("a chunk stays on the device"))
+    monkeypatch.setattr("ncalr.learn.torch_learner._to_host", _only_small(_to_host))
+    found = learner(data="stream", workers=0).fit(asked).evidence()
+    assert placed == [slice(0, 256), slice(256, 512), slice(512, 520), slice(0, 80)]
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(array))
+
+
+def test_chunks_are_placed_along_the_axis_of_the_items():
+    samples, features = torch.rand(3, 10, 4), torch.rand(10, 2)
+    placed, joined = gather.Placed(10), gather.Joined(10, Ranks())
+    for start in (0, 4, 8):
+        place = slice(start, min(start + 4, 10))
+        for one in (placed, joined):
+            one.add(place, {"samples": samples[:, place], "features": features[place]})
+    for one in (placed, joined):
+        assert torch.equal(one.whole()["samples"], samples)
+        assert torch.equal(one.whole()["features"], features)
+
+
+def _only_small(to_host):
+    """What goes to the host at once are the sums of a check, never rows of the pool."""
+
+    def watched(tensor):
+        assert len(tensor) < 200 or tensor.ndim == 0, f"{tuple(tensor.shape)} wait for the end of the sweep"
+        return to_host(tensor)
+
+    return watched
+
+
+def test_mean_probabilities_over_the_window(pool, labels):
+    needs = frozenset({"mean_probs", "sampled_probs", "checkpoint_predictions"})
+    evidence = learner().fit(job(pool, labels, needs=needs)).evidence()
+    mean = evidence["mean_probs"]
+    assert (mean.shape, mean.dtype) == ((520, 10), np.float32)
+    np.testing.assert_allclose(mean, evidence["sampled_probs"].mean(axis=0), atol=2e-3)
+    assert (evidence["sampled_probs"].argmax(2) == evidence["checkpoint_predictions"]).mean() > 0.99
+    alone = learner().fit(job(pool, labels, needs=frozenset({"mean_probs"}))).evidence()
+    assert alone.keys() == {"mean_probs"}
+    np.testing.assert_array_equal(alone["mean_probs"], mean)
+    assert len(ncalr.query("entropy", 20, probs=mean).ids) == 20
 
 
 @pytest.mark.parametrize(("data", "most"), [("device", 5), ("stream", 2)])

@@ -31,6 +31,7 @@ from ncalr.errors import BadInput
 from ncalr.learn import storage
 from ncalr.learn.enhance import Enhancer
 from ncalr.learn.feeds import Feed, OnDevice, Streamed, rescaled
+from ncalr.learn.gather import Joined, Placed
 from ncalr.learn.learner import Job, Record, Task
 from ncalr.learn.losses import make_loss
 from ncalr.learn.measures import Sums, read
@@ -197,7 +198,7 @@ class TorchLearner:
             if epoch in phase.window:
                 record.checkpoints.append(epoch)
                 if recorder is not None:
-                    yield from self._watch(slot, feed, task, recorder, "logits" in keep)
+                    yield from self._watch(slot, feed, task, recorder, not {"logits", "probs"}.isdisjoint(keep))
             record.epochs = epoch
             if epoch >= phase.last:
                 break
@@ -263,15 +264,20 @@ class TorchLearner:
     ) -> Generator[Any, None, None]:
         """One checkpoint of the pool."""
         parts = []
-        for _, (_, logits) in slot.sweep(feed, self.ranks.share(task.watch)):
+        for place, (_, logits) in slot.sweep(feed, self.ranks.share(task.watch)):
             with slot.on():
                 part = logits if with_logits else _small(logits.argmax(1), task.classes)
-                parts.append(part if self.ranks.size > 1 else _to_host(part))
+                if self._waits(feed):
+                    recorder.add(place, part.cpu().numpy())
+                else:
+                    parts.append(part if self.ranks.size > 1 else _to_host(part))
         if self.ranks.size > 1:
             with slot.on():
                 parts = [_to_host(self.ranks.join(torch.cat(parts), len(task.watch)))]
         yield slot.mark()
-        recorder.record(torch.cat(parts).numpy())
+        if parts:
+            recorder.add(slice(None), torch.cat(parts).numpy())
+        recorder.close()
 
     def _evidence(
         self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None, enhance: Enhancer | None
@@ -285,20 +291,21 @@ class TorchLearner:
                 wanted.add("samples")
             if not wanted or not len(positions):
                 continue
-            parts: dict[str, list[Any]] = {name: [] for name in wanted}
-            for _, result in slot.sweep(feed, self.ranks.share(positions), _forward(slot, wanted, enhance, draws)):
-                for name in wanted:
-                    parts[name].append(result[name])
+            gathered = Placed(len(positions)) if self._waits(feed) else Joined(len(positions), self.ranks)
+            forward = _forward(slot, wanted, enhance, draws)
+            for place, result in slot.sweep(feed, self.ranks.share(positions), forward):
+                with slot.on():
+                    gathered.add(place, {name: result[name] for name in wanted})
             with slot.on():
-                for name, pieces in sorted(parts.items()):  # the same order on every rank
-                    key = "sampled_probs" if name == "samples" else prefix + name
-                    dim = 1 if name == "samples" else 0
-                    found[key] = self.ranks.join(torch.cat(pieces, dim), len(positions), dim)
+                for name, array in gathered.whole().items():
+                    found["sampled_probs" if name == "samples" else prefix + name] = array
             yield slot.mark()
         if recorder is not None and "checkpoint_predictions" in needs:
             found["checkpoint_predictions"] = recorder.checkpoint_predictions()
         if recorder is not None and "sampled_probs" in needs and not draws:
             found["sampled_probs"] = recorder.sampled_probs()
+        if recorder is not None and "mean_probs" in needs:
+            found["mean_probs"] = recorder.mean_probs()
         if "labels" in needs:
             found["labels"] = task.labels
         return found
@@ -306,9 +313,17 @@ class TorchLearner:
     # -- resources -------------------------------------------------------------------------------------------------
 
     def _keep(self, needs: frozenset[str]) -> tuple[str, ...]:
-        if "sampled_probs" in needs and self.samples == "checkpoints":
-            return ("logits",)
-        return ("predictions",) if "checkpoint_predictions" in needs else ()
+        """What the recorder has to keep of the checkpoints."""
+        kept = {
+            "probs": "mean_probs" in needs,
+            "logits": "sampled_probs" in needs and self.samples == "checkpoints",
+            "predictions": "checkpoint_predictions" in needs,
+        }
+        return tuple(name for name, wanted in kept.items() if wanted)
+
+    def _waits(self, feed: Feed) -> bool:
+        """Whether each chunk of a sweep goes to the host before the next: one of a pool that may not fit the device."""
+        return bool(feed.streamed) and self.ranks.size == 1
 
     def _feed(self, pool: Pool) -> Feed:
         """The pool on the device, or a stream from it; kept for the next job on the same pool."""
@@ -459,7 +474,10 @@ class TorchModel:
         self._evidence = evidence
 
     def evidence(self) -> dict[str, Any]:
-        """What the job's needs named; large arrays are tensors on the device, and `ncalr.query` computes there."""
+        """What the job's needs named; large arrays are tensors, on the device unless the pool is streamed.
+
+        `ncalr.query` computes where they are.
+        """
         return dict(self._evidence)
 
     def predict(self, pool: Pool, ids: Any = None) -> Any:
