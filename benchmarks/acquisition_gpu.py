@@ -26,7 +26,14 @@ from ncalr.geometry import ClassStatistics, cmap_table
 
 PARITY = ["ncal", "cmap", "ff", "margin", "entropy", "least_confidence", "coreset", "cdal", "badge", "bald"]
 PARITY += ["variation_ratio", "label_dispersion", "sisom", "sisome", "typiclust", "probcover", "maxherding", "uherding"]
-PARITY += ["random", "ncal(fusion=rank)", "ncal(select=filtered)", "ncal(select=sequential)", "ncal(select=quota)"]
+PARITY += [
+    "cluster_margin",
+    "random",
+    "ncal(fusion=rank)",
+    "ncal(select=filtered)",
+    "ncal(select=sequential)",
+    "ncal(select=quota)",
+]
 
 
 def small_pool() -> dict[str, Any]:

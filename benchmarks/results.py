@@ -156,6 +156,8 @@ def write_page(page: Page) -> str:
         head
         + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
+    if seeds.keys() & {"sisom", "sisome"}:
+        text += f"SISOM's sigmoids have the steepness {list(recipe(_recipe(page)).steepness)}, last layer first; its authors' values are in [learning](../learning.md#recipes).\n\n"
     short, gaps = verdict(_areas(runs))
     text += f"**Verdict.** {short}"
     if gaps:
@@ -592,7 +594,7 @@ def other_claims() -> str:
     if curves is not None and all(name in curves.accuracies for name in ("sisome", "random", "ncal")):
         below, under = _pair(curves, "sisome", "random"), _pair(curves, "ncal", "sisome")
         held = (place(below) == "below") + (place(under) == "above")
-        measured = f"CIFAR-10, areas: sisome less random {gap(below)}, ncal less sisome {gap(under)}"
+        measured = f"CIFAR-10, all sigmoids of steepness 1, areas: sisome less random {gap(below)}, ncal less sisome {gap(under)}"
         rows.append(["SISOMe does significantly worse than both standard baselines and NCAL", measured, HELD[held]])
     for kind, told in (("people", ("random",)), ("worst", ("random", "margin", "badge"))):
         names = {name for name in noise() if name.startswith(f"{kind}-") and name.endswith("-plain")}

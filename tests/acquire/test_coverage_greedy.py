@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 from slow_references import greedy_coverage, normalised, softmax
 
 from ncalr.acquire.query import query
@@ -151,6 +152,66 @@ def test_uherding_weighs_items_by_their_doubt(backend):
     assert (best - own).max() < 1e-6
     np.testing.assert_allclose(picks.scores, own, atol=1e-6)
     np.testing.assert_allclose(picks.parts["uherding"], worth[picks.ids], rtol=1e-9)
+
+
+def of_ncal(seed, n=120):
+    """Evidence for ncal, whose scores are about half negative, and the scores of all items."""
+    rng = np.random.default_rng(seed)
+    given = {
+        "features": rng.normal(size=(n, 5)),
+        "checkpoint_predictions": rng.integers(0, 4, (8, n)),
+        "labelled_features": rng.normal(size=(12, 5)),
+        "labels": np.arange(12) % 4,
+    }
+    whole = query("ncal", n, **given)
+    scores = np.empty(n)
+    scores[whole.ids] = whole.scores
+    return given, scores
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ranks_weigh_items_whose_scores_go_below_zero(seed, backend):
+    given, scores = of_ncal(seed)
+    assert scores.min() < 0
+    worth, bank = rankdata(scores) / 120, given["labelled_features"]
+    picks = query("ncal(select=coverage(radius=0.5, worth=rank))", 20, **given)
+    own, best = gains_of(given["features"], picks.ids, rbf(0.5), worth, bank)
+    np.testing.assert_allclose(own, best, atol=1e-6)
+    np.testing.assert_allclose(picks.scores, own, atol=1e-6)
+    assert picks.ids.tolist()[:10] == greedy_coverage(given["features"], 10, rbf(0.5), worth, bank)[0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_scores_that_are_not_negative_are_the_worth(seed, backend):
+    given, _ = of_ncal(seed)
+    flips = (given["checkpoint_predictions"][1:] != given["checkpoint_predictions"][:-1]).sum(axis=0) % 3
+    picks = query("ff(select=coverage(radius=0.5))", 20, features=given["features"], flips=flips)
+    own, best = gains_of(given["features"], picks.ids, rbf(0.5), flips)
+    np.testing.assert_allclose(own, best, atol=1e-6)
+    np.testing.assert_allclose(picks.scores, own, atol=1e-6)
+
+
+def test_scores_below_zero_are_no_worth(backend):
+    given, scores = of_ncal(0)
+    words = f"must not be negative, and {(scores < 0).sum()} of 120 are .*; give select=coverage\\(worth=rank\\)"
+    with pytest.raises(BadInput, match=words):
+        query("ncal(select=coverage)", 20, **given)
+    best = query("ncal(select=filtered(multiple=2, then=coverage))", 20, **given).ids
+    assert scores[best].min() > 0, "the best of them are worth something"
+
+
+def test_a_hair_below_zero_is_rounding(backend):
+    """Probabilities a hair above 1, as single precision gives them, have an entropy a hair below 0."""
+    probs = np.tile([[0.5, 0.5], [1 + 1e-7, 0.0]], (20, 1))
+    picks = query("entropy(select=coverage(radius=0.5))", 5, features=pool(1, 40), probs=probs)
+    assert len(picks.ids) == 5
+
+
+def test_ranks_need_scores(backend):
+    with pytest.raises(BadInput, match=r"'coverage\(worth=rank\)' needs scores"):
+        query("maxherding(worth=rank)", 1, features=pool(1, 40))
+    with pytest.raises(BadInput, match="worth must be 'score' or 'rank', got 'share'"):
+        query("maxherding(worth=share)", 1, features=pool(1, 40))
 
 
 def test_the_whole_pool_can_be_covered(backend):

@@ -472,4 +472,28 @@ def test_copies_among_the_picks_are_said(backend):
     assert note.startswith(
         "the 10 picks are 5 different items, the others copies of them: leave copies out of the pool"
     )
-    assert query("ncal(select=k_center)", 10, **twice).notes == ()
+    assert note.endswith("or spread the picks over the best items (select=filtered)")
+    assert query("ncal(select=filtered)", 10, **twice).notes == (), "the advice helps"
+    few = {name: rows[:300:60] if name == "features" else rows for name, rows in given.items()}
+    five = {"features": np.concatenate([few["features"]] * 4), "labelled_features": given["labelled_features"]}
+    (note,) = query("coreset", 10, **five).notes
+    assert note.endswith("leave copies out of the pool"), "nothing would spread them further"
+
+
+@pytest.mark.parametrize("select", ["k_center", "kmeans_pp", "typical"])
+def test_scores_that_a_selector_does_not_look_at_are_no_reason(select, backend):
+    """These are the picks of the selector alone; the note says so, and no part is shown as the reason."""
+    given = problem(5)
+    picks = query(f"ncal(select={select})", 10, least=3, **given)
+    alone = {name: given[name] for name in ("features", "labelled_features")}
+    plain = query(f"coreset(select={select})", 10, **alone)
+    assert picks.ids.tolist() == plain.ids.tolist()
+    assert picks.scores.tolist() == plain.scores.tolist()
+    assert picks.notes == (
+        f"select={select} looks at no scores: those of ncal chose nothing among these items; "
+        f"select=filtered(then={select}) takes the best by score first",
+    )
+    assert (picks.parts, picks.least, plain.notes) == ({}, None, ())
+    both = query(f"ncal(select=filtered(then={select}))", 10, **given)
+    assert set(both.parts) == {"cmap", "ff"}
+    assert not any("looks at no scores" in note for note in both.notes)

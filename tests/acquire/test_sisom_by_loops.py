@@ -7,6 +7,7 @@ import pytest
 from slow_references import energy, sisom, sisom_ratio, sisome
 
 from ncalr.acquire.query import query
+from ncalr.acquire.scores import sisom as scores
 from ncalr.errors import MissingEvidence
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -60,6 +61,21 @@ def test_sisom(kind, backend):
 def test_sisome(seed, backend):
     given = with_logits(problem(seed), seed)
     check("sisome", given, looped_with_energy(given), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("strategy", ["sisom", "sisome"])
+def test_memory_does_not_grow_with_the_labelled_set(strategy, backend, monkeypatch):
+    """No table of distances is larger than a block, however many labelled items there are; the scores are the same."""
+    given = with_logits(problem(1, n=60, m=200), 1)
+    whole = query(strategy, 60, **given)
+    monkeypatch.setattr(scores, "_BLOCK_BYTES", 8 * 200 * 7)
+    seen = []
+    monkeypatch.setattr(scores, "check_range", lambda _, squares: seen.append(tuple(squares.shape)) or squares)
+    again = query(strategy, 60, **given)
+    assert again.ids.tolist() == whole.ids.tolist()
+    np.testing.assert_allclose(again.scores, whole.scores, rtol=1e-12)
+    assert seen[:29] == [(7, 200)] * 28 + [(4, 200)]
+    assert max(rows * width for rows, width in seen) <= 7 * 200
 
 
 def test_sisome_of_separate_classes_is_mostly_the_ratio(backend):

@@ -35,7 +35,9 @@ def test_what_is_written_reads_back(spec):
     assert parse(str(spec)) == spec
 
 
-@pytest.mark.parametrize("value", ["two words", "1", "True", "None", "true", "none", "a-b", "", "x, y=1", "if", "it's"])
+@pytest.mark.parametrize(
+    "value", ["two words", "1", "True", "None", "true", "none", "a-b", "", "x, y=1", "if", "it's", "ª"]
+)
 def test_texts_that_are_no_words_read_back(value):
     spec = Spec("ncal", {"option": value})
     assert parse(str(spec)) == spec

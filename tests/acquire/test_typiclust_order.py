@@ -9,6 +9,7 @@ from slow_references import normalised, typicality, typiclust
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.query import query
+from ncalr.acquire.select import typical
 from ncalr.acquire.select.clusters import kmeans
 from ncalr.errors import BadInput
 
@@ -118,6 +119,48 @@ def test_typicality_in_blocks(clusters_are, monkeypatch, backend):
     parts = query("typiclust", 60, features=features)
     assert parts.ids.tolist() == whole.ids.tolist()
     np.testing.assert_allclose(parts.scores, whole.scores, rtol=1e-6)
+
+
+def test_blocks_are_cut_by_their_bytes(clusters_are, monkeypatch, backend):
+    """A first batch of one is one cluster: rows of distances, as many as fit, and never the whole table."""
+    features = np.random.default_rng(1).normal(size=(60, 5)).astype(np.float32)
+    clusters_are(np.zeros(60, np.int64))
+    whole = query("typiclust", 60, features=features)
+    monkeypatch.setattr("ncalr.acquire.select.typical._BLOCK_BYTES", 17 * 60 * 4)
+    seen, real = [], type(backend).nearest_squares
+    monkeypatch.setattr(
+        type(backend), "nearest_squares", lambda s, inner, *a: seen.append(tuple(inner.shape)) or real(s, inner, *a)
+    )
+    parts = query("typiclust", 60, features=features)
+    assert seen == [(17, 60)] * 3 + [(9, 60)]
+    assert parts.ids.tolist() == whole.ids.tolist()
+
+
+def test_clusters_that_are_not_visited_cost_nothing(clusters_are, monkeypatch, backend):
+    features = np.random.default_rng(1).normal(size=(90, 5))
+    clusters_are(np.repeat([0, 1, 2], [20, 40, 30]))
+    seen, real = [], typical._mean_distance
+    monkeypatch.setattr(
+        typical, "_mean_distance", lambda b, points, *a: seen.append(len(points)) or real(b, points, *a)
+    )
+    query("typiclust", 2, features=features)
+    assert seen == [40, 30]
+
+
+def test_a_crowded_cluster_is_sampled_and_says_so(clusters_are, backend):
+    features, labelled = np.random.default_rng(1).normal(size=(100, 5)), np.random.default_rng(2).normal(size=(8, 5))
+    clusters_are(np.repeat([0, 1, 0], [70, 30, 8]))
+    spec = "typiclust(select=typical(limit=50))"
+    picks = query(spec, 50, features=features, labelled_features=labelled, seed=3)
+    assert picks.notes == ("typicality computed on a random sample of 50 items of a cluster that has more",)
+    assert len(set(picks.ids.tolist())) == 50
+    kept = np.sort(np.argsort(Lottery(3, np.arange(100)).keys()[:70], kind="stable")[:50])
+    expected = typicality(normalised(np.vstack([features[kept], labelled])))[:50]
+    ours = [at for at in picks.ids if at < 70]
+    assert ours == kept[np.argsort(-expected)][: len(ours)].tolist(), "the labelled ones are neighbours, too"
+    assert query("typiclust(limit=70)", 50, features=features, labelled_features=labelled).notes == ()
+    with pytest.raises(BadInput, match="limit must be at least k = 51, got 50"):
+        query(spec, 51, features=features)
 
 
 def test_equal_typicality_is_drawn(clusters_are, one_thread):

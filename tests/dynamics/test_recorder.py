@@ -105,6 +105,13 @@ def test_mean_probs_from_either_record(keep: list[str]) -> None:
     np.testing.assert_allclose(found, softmax(logits).mean(axis=0), rtol=0, atol=1e-6)
 
 
+def test_mean_probs_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = draw_logits(3)
+    monkeypatch.setattr("ncalr.dynamics.recorder._BLOCK", 3 * logits.shape[2])
+    found = whole(logits, ["probs"]).mean_probs()
+    np.testing.assert_allclose(found, softmax(logits).mean(axis=0), rtol=0, atol=1e-6)
+
+
 def test_slices_may_be_rows() -> None:
     log = np.random.default_rng(4).integers(0, 5, (3, 10))
     recorder = Recorder(10, 5)

@@ -255,6 +255,20 @@ def test_least(backend: Backend) -> None:
 
 
 @each_backend
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "count"), [(1, 1), (2, 1), (7, 7), (33, 5), (200, 21)])
+def test_nearest_squares(backend: Backend, dtype: type, m: int, count: int) -> None:
+    rng = np.random.default_rng(m)
+    a, b = rng.integers(-3, 4, (11, 4)).astype(dtype), rng.integers(-3, 4, (m, 4)).astype(dtype)
+    given = (a @ b.T, (a * a).sum(1), (b * b).sum(1))
+    found = backend.numpy(backend.nearest_squares(*map(backend.asarray, given), count))
+    exact = np.sort(((a[:, None] - b[None]) ** 2).sum(2), axis=1)[:, :count]
+    assert np.array_equal(found, exact)
+    below = backend.nearest_squares(*(backend.asarray(array) for array in (given[0], given[1] - 99, given[2])), count)
+    assert not backend.numpy(below).any(), "never negative"
+
+
+@each_backend
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64])
 def test_flips(backend: Backend, dtype: type) -> None:
     log = np.random.default_rng(4).integers(0, 3, (9, 20)).astype(dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ncalr.learn import recipe
@@ -143,3 +145,35 @@ def test_never_before_it_may_open():
     phase = Phase(recipe("strong", opens=0.5))
     play(phase, lambda e: 1.0, lambda e: 1 / e)
     assert phase.began >= 50
+
+
+def opened(text, accuracy, quotient):
+    """The rule and the epoch that open the window of a recipe, with these measures."""
+    phase = Phase(recipe(text))
+    play(phase, lambda e: accuracy, quotient)
+    return phase.rule, phase.began
+
+
+@pytest.mark.parametrize(
+    ("text", "plateau"),
+    [
+        ("strong", None),
+        ("paper", 50),
+        ("digits", None),
+        ("head", None),
+        ("strong(fallback=0.9)", 96),
+        ("digits(fallback=0.9, epochs=80)", 58),
+        ("head(fallback=0.9, epochs=100)", 81),
+    ],
+)
+def test_which_rule_can_open_the_window_stands_in_the_docs(text, plateau):
+    by_accuracy, flat, moving = (
+        opened(text, 1.0, lambda e: 0.5),
+        opened(text, 0.6, lambda e: 0.5),
+        opened(text, 0.6, lambda e: 2.0**-e),
+    )
+    assert (by_accuracy[0], moving[0]) == ("accuracy", "fallback")
+    assert flat == (moving if plateau is None else ("plateau", plateau))
+    row = [f"`{text}`", recipe(text).epochs, by_accuracy[1], plateau or "never", moving[1]]
+    page = Path(__file__).parents[2] / "docs" / "learning.md"
+    assert f"| {' | '.join(map(str, row))} |" in page.read_text(encoding="utf-8").splitlines()

@@ -15,6 +15,14 @@ def test_by_name_as_text_and_changed():
     assert recipe(Recipe(epochs=20), checkpoints=5).checkpoints == 5
 
 
+def test_the_steepness_of_sisoms_sigmoids_is_no_part_of_the_training():
+    steep = recipe("strong(steepness=[100, 1000, 0.001, 0.001])")
+    assert steep == Recipe(steepness=(100, 1000, 0.001, 0.001))
+    assert RECIPES["strong"].steepness == (1.0,) * 4
+    assert steep.of_training() == Recipe().of_training()
+    assert recipe("strong(rate=0.2)").of_training() != Recipe().of_training()
+
+
 def test_the_strong_recipe_is_what_the_field_calls_strong():
     strong = RECIPES["strong"]
     assert (strong.rate, strong.momentum, strong.nesterov, strong.decay, strong.batch) == (0.1, 0.9, True, 5e-4, 128)
@@ -49,6 +57,9 @@ def test_schedules():
         ({"drops": ["a"]}, "drops must be a list"),
         ({"drops": (0.6, 1.2)}, "drops must be shares"),
         ({"opens": 1.5}, "opens must lie in 0..1"),
+        ({"steepness": [100, "a"]}, "steepness must be a list, each of it a finite number"),
+        ({"steepness": [100, 0]}, "steepness must be positive numbers, last layer first, got \\(100, 0\\)"),
+        ({"steepness": []}, "steepness must be positive numbers"),
         ({"decay": -1}, "negative"),
         ({"checkpoints": 200}, "200 checkpoints need as many epochs"),
     ],

@@ -183,9 +183,10 @@ def test_iterating_in_steps_ends_where_one_fit_ends(scaled, items):
 
 def test_the_last_checkpoint_is_the_model(items):
     for estimator in (LOGISTIC_SGD, GradientBoostingClassifier(n_estimators=8), RandomForestClassifier(n_estimators=8)):
-        job = job_of(items, needs=frozenset({"checkpoint_predictions", "sampled_probs", "probs"}))
+        job = job_of(items, needs=frozenset({"checkpoint_predictions", "sampled_probs", "mean_probs", "probs"}))
         found = SklearnLearner(estimator, epochs=10, checkpoints=4).fit(job).evidence()
         assert found["sampled_probs"].shape == (4, 64, 4)
+        assert np.allclose(found["mean_probs"], found["sampled_probs"].mean(axis=0), atol=1e-6)
         assert np.allclose(found["sampled_probs"][-1], found["probs"], atol=1e-6)
         assert np.array_equal(found["checkpoint_predictions"], found["sampled_probs"].argmax(axis=2))
 

@@ -13,10 +13,11 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
-from ncalr.learn import Job, TorchLearner, needs_of
+from ncalr.learn import Job, TorchLearner, gather, needs_of
 from ncalr.learn.measures import Sums, read
+from ncalr.learn.ranks import Ranks
 from ncalr.learn.slot import Slot, TrainingFailed
-from ncalr.learn.torch_learner import side_by_side
+from ncalr.learn.torch_learner import _to_host, side_by_side
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase
 
 QUICK = {"epochs": 6, "checkpoints": 3, "batch": 32, "rate": 0.05}
@@ -211,6 +212,59 @@ def test_a_streamed_pool_gives_what_one_in_memory_gives(pool, labels):
     torch.testing.assert_close(streamed.evidence()["features"], held.evidence()["features"])
 
 
+EVERY_KIND = frozenset({"features", "enhanced", "checkpoint_predictions", "mean_probs", "labelled_features"})
+
+
+def test_evidence_of_a_streamed_pool_goes_to_the_host_chunk_by_chunk(pool, labels, monkeypatch):
+    """Nothing is put together on the device, and what is there is what a pool on the device gives."""
+    asked = job(pool, labels, needs=EVERY_KIND)
+    expected = learner(data="device").fit(asked).evidence()
+    placed, real = [], gather.Placed.add
+    monkeypatch.setattr(gather.Placed, "add", lambda s, place, chunk: placed.append(place) or real(s, place, chunk))
+    monkeypatch.setattr(gather.Joined, "add", lambda *_: pytest.fail("a chunk stays on the device"))
+    monkeypatch.setattr("ncalr.learn.torch_learner._to_host", _only_small(_to_host))
+    found = learner(data="stream", workers=0).fit(asked).evidence()
+    assert placed == [slice(0, 256), slice(256, 512), slice(512, 520), slice(0, 80)]
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(array))
+
+
+def test_chunks_are_placed_along_the_axis_of_the_items():
+    samples, features = torch.rand(3, 10, 4), torch.rand(10, 2)
+    placed, joined = gather.Placed(10), gather.Joined(10, Ranks())
+    for start in (0, 4, 8):
+        place = slice(start, min(start + 4, 10))
+        for one in (placed, joined):
+            one.add(place, {"samples": samples[:, place], "features": features[place]})
+    for one in (placed, joined):
+        assert torch.equal(one.whole()["samples"], samples)
+        assert torch.equal(one.whole()["features"], features)
+
+
+def _only_small(to_host):
+    """What goes to the host at once are the sums of a check, never rows of the pool."""
+
+    def watched(tensor):
+        assert len(tensor) < 200 or tensor.ndim == 0, f"{tuple(tensor.shape)} wait for the end of the sweep"
+        return to_host(tensor)
+
+    return watched
+
+
+def test_mean_probabilities_over_the_window(pool, labels):
+    needs = frozenset({"mean_probs", "sampled_probs", "checkpoint_predictions"})
+    evidence = learner().fit(job(pool, labels, needs=needs)).evidence()
+    mean = evidence["mean_probs"]
+    assert (mean.shape, mean.dtype) == ((520, 10), np.float32)
+    np.testing.assert_allclose(mean, evidence["sampled_probs"].mean(axis=0), atol=2e-3)
+    assert (evidence["sampled_probs"].argmax(2) == evidence["checkpoint_predictions"]).mean() > 0.99
+    alone = learner().fit(job(pool, labels, needs=frozenset({"mean_probs"}))).evidence()
+    assert alone.keys() == {"mean_probs"}
+    np.testing.assert_array_equal(alone["mean_probs"], mean)
+    assert len(ncalr.query("entropy", 20, probs=mean).ids) == 20
+
+
 @pytest.mark.parametrize(("data", "most"), [("device", 5), ("stream", 2)])
 def test_few_streamed_batches_wait_in_the_hosts_memory(pool, labels, monkeypatch, data, most):
     """How many marks are set before the first one is waited for: two steps a mark here."""
@@ -331,6 +385,23 @@ def test_enhanced_features_by_hand(pool, labels):
     slope = (torch.softmax(evidence["logits"].double(), 1) - 0.1) @ weights
     expected = torch.sigmoid(2.0 * features * slope)
     torch.testing.assert_close(evidence["enhanced"][:, -64:].double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_recipe_says_how_steep_sisoms_sigmoids_are(pool, labels, monkeypatch):
+    """As an experiment gives it, by text. The training is the same, and a list too short is refused before it."""
+    needs = frozenset({"enhanced", "logits"})
+    plain, steep, short = (
+        TorchLearner("resnet8", f"digits(epochs=2, checkpoints=2{more})", device="cpu", progress=False)
+        for more in ("", ", steepness=[3, 1, 1, 1]", ", steepness=[3, 1]")
+    )
+    before, after = (one.fit(job(pool, labels, needs=needs)).evidence() for one in (plain, steep))
+    torch.testing.assert_close(before["logits"], after["logits"], rtol=0, atol=0)
+    inside = [torch.logit(found["enhanced"][:, -64:].double()) for found in (before, after)]
+    torch.testing.assert_close(inside[1], 3 * inside[0], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(before["enhanced"][:, :-64], after["enhanced"][:, :-64], rtol=0, atol=0)
+    monkeypatch.setattr(Slot, "begin", lambda *_: pytest.fail("the training has begun"))
+    with pytest.raises(BadInput, match="steepness needs 4 numbers for this network, last layer first, got 2"):
+        short.fit(job(pool, labels, needs=needs))
 
 
 def test_save_and_load(pool, labels, tmp_path):

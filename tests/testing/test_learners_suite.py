@@ -20,7 +20,7 @@ from ncalr.learn.sklearn_learner import SklearnLearner
 from ncalr.testing import learners
 
 VECTORS = EVIDENCE - {"enhanced", "labelled_enhanced"}
-AT_ONCE = VECTORS - {"checkpoint_predictions", "sampled_probs", "labelled_log"}
+AT_ONCE = VECTORS - {"checkpoint_predictions", "sampled_probs", "mean_probs", "labelled_log"}
 
 
 def sklearn_case(estimator, **facts):

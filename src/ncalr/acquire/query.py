@@ -13,7 +13,7 @@ from ncalr.acquire import door
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
-from ncalr.acquire.select.top_k import best, copies, idle
+from ncalr.acquire.select.top_k import best, copies, idle, unheard
 from ncalr.acquire.spec import Spec
 from ncalr.errors import BadInput, NotFinite
 from ncalr.geometry.robust import robust_statistics
@@ -122,8 +122,10 @@ def picks_of(
     """Select among scored items: the one place where positions become ids."""
     lottery = Lottery(seed, ids)
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
+    if plan.unheard:
+        scored = Scored(None)
     picks = _picks(
-        plan, evidence, scored, replace(chosen, notes=(*chosen.notes, *_notes(evidence, scored, chosen))), ids
+        plan, evidence, scored, replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen))), ids
     )
     if not least or scored.scores is None:
         return picks
@@ -152,13 +154,15 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
     return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
 
 
-def _notes(evidence: Evidence, scored: Scored, chosen: Selection) -> tuple[str, ...]:
-    """What to say about parts of the score that tell nothing, and about picks that are copies."""
+def _notes(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection) -> tuple[str, ...]:
+    """What to say about scores that had no part in it, parts of them that tell nothing, and picks that are copies."""
+    selector = plan.select.selector
+    deaf = unheard(plan.strategy.name, selector.name) if plan.unheard else ()
     several = len(scored.parts) > 1 and evidence.n > 1
     flat = [name for name, part in scored.parts.items() if several and bool(part.max() == part.min())]
     given = "features" in evidence.given
     rows = evidence.backend.numpy(evidence.take("features", chosen.positions)) if given else ()
-    return (*idle(flat, scored.parts), *copies(rows))
+    return (*deaf, *idle(flat, scored.parts), *copies(rows, selector.spreads or plan.strategy.score is None))
 
 
 def _picks(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection, ids: Any) -> Picks:

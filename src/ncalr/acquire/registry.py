@@ -67,6 +67,8 @@ class Selector:
     options: dict[str, Any] = field(default_factory=dict)
     best_only: bool = False  # takes the highest scores, ties by the lottery, and looks at nothing else
     holds_pool: bool = False  # copies all rows of its evidence: a pool on disk is cut to some candidates first
+    spreads: bool = False  # a copy of an earlier pick is the last that it takes
+    blind: bool = False  # does not look at scores, so that what they are made of is no reason for a pick
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,11 @@ class Plan:
     def wants(self) -> frozenset[str]:
         """Evidence that is used where given."""
         return self.strategy.wants | self.select.wants
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the strategy scores and the selector does not look at that."""
+        return self.strategy.score is not None and self.select.selector.blind
 
 
 MEANS = ("mean", "trimmed", "median")

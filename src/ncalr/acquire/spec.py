@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,9 +78,15 @@ def _text(value: Any) -> str:
         return "1e999" if value > 0 else "-1e999"
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
-    if isinstance(value, str) and (not value.isidentifier() or keyword.iskeyword(value) or value in WORDS):
+    if isinstance(value, str) and not _stays(value):
         return repr(value)
     return str(value)
+
+
+def _stays(word: str) -> bool:
+    """Whether a bare word is read as itself; Python reads names in their plainest letters, as a for ª."""
+    plain = unicodedata.normalize("NFKC", word) == word
+    return word.isidentifier() and plain and not keyword.iskeyword(word) and word not in WORDS
 
 
 def _value(node: ast.expr) -> Any:

@@ -88,7 +88,10 @@ class Recorder:
         if "logits" in self.keep:
             self._logits[-1][positions] = logits
         if self._probs is not None:
-            self._probs[positions] += scores.softmax(logits)
+            size = max(1, _BLOCK // self.classes)
+            for start in range(0, len(positions), size):
+                some = slice(start, start + size)
+                self._probs[positions[some]] += scores.softmax(logits[some])
         self._open_rows += len(positions)
         self._open_sum += _fingerprint(positions)
 

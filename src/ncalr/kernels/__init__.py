@@ -84,6 +84,9 @@ class Backend(Protocol):
     def least(self, own: Array, inner: Array) -> Array:
         """The least of own_j - inner_ij in each row i."""
 
+    def nearest_squares(self, inner: Array, own: Array, others: Array, count: int) -> Array:
+        """The `count` least of own_i + others_j - 2 inner_ij in each row i, rising, those below 0 as 0 (n, count)."""
+
     def flips(self, log: Array) -> Array:
         """How often each column changes from one row to the next; rows (n,) in a list or an array (t, n)."""
 

@@ -488,6 +488,35 @@ def least(own, inner, out):
 
 
 @njit()
+def sink(heap):
+    """Put a heap, the largest on top, in order again after its top was replaced."""
+    at, end = 0, heap.shape[0]
+    while 2 * at + 1 < end:
+        below = 2 * at + 1
+        if below + 1 < end and heap[below + 1] > heap[below]:
+            below += 1
+        if heap[below] <= heap[at]:
+            return
+        heap[at], heap[below] = heap[below], heap[at]
+        at = below
+
+
+@parallel(set())
+def nearest_squares(inner, own, others, out):
+    """The least of own[i] + others[j] - 2 inner[i, j] in each row i, rising, never negative; `out` begins infinite."""
+    for i in prange(inner.shape[0]):
+        heap = out[i]
+        for j in range(inner.shape[1]):
+            square = own[i] + others[j] - (inner[i, j] + inner[i, j])
+            if square < heap[0]:
+                heap[0] = square
+                sink(heap)
+        heap.sort()
+        for j in range(heap.shape[0]):
+            heap[j] = max(heap[j], nought(heap[j]))
+
+
+@njit()
 def mix(x):
     """One round of splitmix64: a bijection of 64-bit words that leaves no visible trace of its input."""
     x = x + np.uint64(0x9E3779B97F4A7C15)

@@ -99,6 +99,10 @@ class Device:
     def least(self, own: Array, inner: Array) -> Array:
         return torch.amin(own - inner, 1)
 
+    def nearest_squares(self, inner: Array, own: Array, others: Array, count: int) -> Array:
+        squares = (own[:, None] + others[None, :]).sub_(inner, alpha=2)
+        return squares.topk(count, dim=1, largest=False, sorted=True).values.clamp_min(0)
+
     def flips(self, log: Array) -> Array:
         if self.triton:
             from ncalr.kernels import triton_kernels

@@ -71,6 +71,13 @@ class Host:
         compiled.least(own, inner, out)
         return out
 
+    def nearest_squares(self, inner: Array, own: Array, others: Array, count: int) -> Array:
+        from ncalr.kernels import compiled
+
+        out = np.full((len(inner), count), np.inf, inner.dtype)
+        compiled.nearest_squares(inner, own, others, out)
+        return out
+
     def flips(self, log: Array) -> Array:
         count = np.zeros(len(log[0]), np.uint8 if len(log) <= 256 else np.int16)
         for before, after in pairwise(log):

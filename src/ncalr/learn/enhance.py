@@ -4,7 +4,7 @@ Schmidt et al., "A Unified Approach Towards Active Learning and Out-of-Distribut
 layers h_j, g_j is the gradient of the cross-entropy between the uniform distribution and the prediction; both are
 averaged over space and e_j = sigmoid(alpha_j * h_j * g_j); the layers are put side by side. For our residual networks
 the layers are the outputs of the first three stages and the penultimate features, as the authors have them; for any
-other network the penultimate features alone. One backward pass an item.
+other network the penultimate features alone. One backward pass an item. The alphas are the recipe's `steepness`.
 """
 
 from __future__ import annotations

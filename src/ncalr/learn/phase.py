@@ -12,7 +12,8 @@ Checks look at the labelled set in evaluation mode, without augmentation. The ph
 
 and never before the share `opens`. A learning rate that goes down in steps starts everything moving again, so a plateau
 is looked for behind the first step, among the checks since the last one. `strong` has its first step at 0.7 and its
-fallback at 0.75, which leaves no room for that: give `fallback=0.9` where the plateau is to decide.
+fallback at 0.75, which leaves no room for that, nor do `digits` and `head`: docs/learning.md has a table of which rule
+can open the window when, and of what to change where the plateau is to decide.
 
 From there the window's checkpoints are spread evenly over what is left, one an epoch where the training stops by itself
 (`stop`). The last checkpoint is the last epoch.

@@ -9,12 +9,15 @@ where the learning rate has decayed to nothing, nothing flips and FF says nothin
 goes down in two steps (to a tenth at 70 % of the training, to a hundredth at 90 %), and the window lies behind the
 first of them: where the network fits its labels and still moves. The record of a training says in what share of the
 pool FF is above 0.
+
+`steepness` has no part in the training: it says how SISOM's features are made of the trained network, and stands here
+so that an experiment can say it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ncalr.acquire.options import check_options
@@ -50,6 +53,7 @@ class Recipe:
     fallback: float = 0.75  # share of the training at which it opens whatever the collapse measures say
     accuracy: float = 0.99  # training accuracy that begins the terminal phase
     stop: bool = False  # end the training once the window is full, at one checkpoint an epoch
+    steepness: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)  # of SISOM's sigmoids, last layer first (`enhance.py`)
 
     def __post_init__(self) -> None:
         whole = {"epochs": 1, "batch": 2, "crop": 0, "checkpoints": 2}
@@ -68,6 +72,8 @@ class Recipe:
             raise BadInput(f"rate must be a positive number, got {self.rate!r}")
         if self.decay < 0 or self.mixup < 0:
             raise BadInput(f"decay and mixup must not be negative, got {self.decay!r} and {self.mixup!r}")
+        if not self.steepness or min(self.steepness) <= 0:
+            raise BadInput(f"steepness must be positive numbers, last layer first, got {self.steepness!r}")
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", str(self.schedule), SCHEDULES)
         if self.checkpoints > self.epochs:
@@ -75,6 +81,10 @@ class Recipe:
                 f"{self.checkpoints} checkpoints need as many epochs, got epochs={self.epochs}; "
                 "train longer or ask for fewer checkpoints"
             )
+
+    def of_training(self) -> dict[str, Any]:
+        """Its values but for those that the training does not hang on."""
+        return {name: value for name, value in asdict(self).items() if name != "steepness"}
 
     def rate_at(self, done: float) -> float:
         """The learning rate when this share of the training is done."""
@@ -134,6 +144,5 @@ def recipe(name: str | Recipe = "strong", **changes: Any) -> Recipe:
             raise unknown("recipe value", key, known)
     if isinstance(changes.get("loss"), Spec):
         changes["loss"] = str(changes["loss"])
-    if isinstance(changes.get("drops"), list):
-        changes["drops"] = tuple(changes["drops"])
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
     return replace(name, **changes)

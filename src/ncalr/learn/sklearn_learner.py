@@ -49,7 +49,7 @@ from ncalr.learn.sklearn_steps import (
 from ncalr.learn.texts import TextReader, TextReaders
 
 BLOCK = 16384  # rows of the pool that are predicted at a time
-NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs", "labelled_log"})
+NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs", "mean_probs", "labelled_log"})
 NEED_LAYERS = frozenset({"enhanced", "labelled_enhanced"})
 SET_ASIDE = {"random_state", "n_jobs", "verbose"}  # parameters that are set here, or do not change what is learnt
 ARRAYS = ("vectors", "labels", "outputs")
@@ -247,7 +247,7 @@ class SklearnModel:
         if name == "labels":
             return np.array(task.labels)
         if name in NEED_CHECKPOINTS and log is not None:
-            return np.stack(log.of(name))
+            return log.of(name)
         if name.endswith("features"):
             return vectors(pool, task.positions if labelled else task.watch)
         return self._fitted.outputs(self._training.x) if labelled else self._fitted.outputs_of(pool, task.watch)
@@ -286,6 +286,7 @@ class _Log:
         self.wanted = wanted
         self.predictions: list[Array] = []
         self.probs: list[Array] = []
+        self.sums: Array = np.zeros((0, 0))  # of the probabilities
         self.labelled: list[Array] = []  # logarithms of probabilities, which are logits as good as any
 
     def add(self, fitted: _Fitted, pool: Pool, watch: npt.NDArray[np.intp], x: Array) -> None:
@@ -295,16 +296,17 @@ class _Log:
             self.predictions.append(probs.argmax(axis=1).astype(np.min_scalar_type(probs.shape[1] - 1)))
             if "sampled_probs" in self.wanted:
                 self.probs.append(probs.astype(np.float32))
+            if "mean_probs" in self.wanted:
+                self.sums = self.sums + probs if len(self.predictions) > 1 else probs
         if "labelled_log" in self.wanted:
             self.labelled.append(np.log(np.maximum(fitted.outputs(x), LEAST)).astype(np.float16))
 
-    def of(self, name: str) -> list[Array]:
-        """A piece of evidence, one array a checkpoint."""
-        return {
-            "checkpoint_predictions": self.predictions,
-            "sampled_probs": self.probs,
-            "labelled_log": self.labelled,
-        }[name]
+    def of(self, name: str) -> Array:
+        """A piece of evidence."""
+        if name == "mean_probs":
+            return (self.sums / len(self.predictions)).astype(np.float32)
+        logs = {"checkpoint_predictions": self.predictions, "sampled_probs": self.probs, "labelled_log": self.labelled}
+        return np.stack(logs[name])
 
     def flipping(self) -> float | None:
         """Share of the watched items whose prediction changed; None where none were watched."""

@@ -31,6 +31,7 @@ from ncalr.errors import BadInput
 from ncalr.learn import storage
 from ncalr.learn.enhance import Enhancer
 from ncalr.learn.feeds import Feed, OnDevice, Streamed, rescaled
+from ncalr.learn.gather import Joined, Placed
 from ncalr.learn.learner import Job, Record, Task
 from ncalr.learn.losses import make_loss
 from ncalr.learn.measures import Sums, read
@@ -68,7 +69,6 @@ class TorchLearner:
         warm: bool = False,
         samples: str = "checkpoints",
         draws: int = 10,
-        steepness: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
         progress: bool | Progress | None = None,
         **changes: Any,
     ) -> None:
@@ -78,7 +78,7 @@ class TorchLearner:
         compiled: torch.compile the network first (half a minute, then a little faster). together: how many jobs
         train side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto".
         warm: start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window
-        or `draws` passes with "dropout" active. steepness: SISOM's sigmoids, last layer first.
+        or `draws` passes with "dropout" active.
         """
         for name, value, known in (
             ("precision", precision, ("auto", "bfloat16", "float32")),
@@ -100,7 +100,7 @@ class TorchLearner:
         self.graphs, self.compiled = graphs and cuda and not self.ranks.together, compiled
         self.together = together if cuda and not self.ranks.together else 1  # messages of two runs would mix
         self.data, self.workers, self.warm = data, workers, warm
-        self.samples, self.draws, self.steepness = samples, draws, tuple(steepness)
+        self.samples, self.draws = samples, draws
         if samples == "dropout" and not self.recipe.dropout:
             raise BadInput(
                 "samples='dropout' needs dropout in the network: set dropout=0.3 or so, or samples='checkpoints'"
@@ -164,6 +164,7 @@ class TorchLearner:
         job, recipe_ = task.job, self.recipe
         feed = self._feed(job.pool)
         slot = self._borrow(task, feed)
+        enhance = Enhancer(slot, recipe_.steepness) if job.needs & {"enhanced", "labelled_enhanced"} else None
         seed = number(job.seed, job.round)
         phase, record = Phase(recipe_), Record()
         keep = self._keep(job.needs)
@@ -172,7 +173,7 @@ class TorchLearner:
         before = self._last.get(job.seed) if self.warm else None
         slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
         first, saved_at = 1, time.perf_counter()
-        store = storage.Checkpoint(job.folder, storage.fingerprint(task, asdict(recipe_), str(self.net)))
+        store = storage.Checkpoint(job.folder, storage.fingerprint(task, recipe_.of_training(), str(self.net)))
         found = store.read()
         self.ranks.wait()  # nobody writes before everybody has read
         record.notes += task.notes
@@ -197,7 +198,7 @@ class TorchLearner:
             if epoch in phase.window:
                 record.checkpoints.append(epoch)
                 if recorder is not None:
-                    yield from self._watch(slot, feed, task, recorder, "logits" in keep)
+                    yield from self._watch(slot, feed, task, recorder, not {"logits", "probs"}.isdisjoint(keep))
             record.epochs = epoch
             if epoch >= phase.last:
                 break
@@ -211,7 +212,7 @@ class TorchLearner:
         record.rule, record.began = phase.rule, phase.began
         if recorder is not None and recorder.checkpoints > 1:
             record.flipping = float((recorder.flips() > 0).mean())
-        evidence = yield from self._evidence(slot, feed, task, recorder)
+        evidence = yield from self._evidence(slot, feed, task, recorder, enhance)
         if log:
             evidence["labelled_log"] = np.stack(log)
         state = slot.state()
@@ -263,22 +264,26 @@ class TorchLearner:
     ) -> Generator[Any, None, None]:
         """One checkpoint of the pool."""
         parts = []
-        for _, (_, logits) in slot.sweep(feed, self.ranks.share(task.watch)):
+        for place, (_, logits) in slot.sweep(feed, self.ranks.share(task.watch)):
             with slot.on():
                 part = logits if with_logits else _small(logits.argmax(1), task.classes)
-                parts.append(part if self.ranks.size > 1 else _to_host(part))
+                if self._waits(feed):
+                    recorder.add(place, part.cpu().numpy())
+                else:
+                    parts.append(part if self.ranks.size > 1 else _to_host(part))
         if self.ranks.size > 1:
             with slot.on():
                 parts = [_to_host(self.ranks.join(torch.cat(parts), len(task.watch)))]
         yield slot.mark()
-        recorder.record(torch.cat(parts).numpy())
+        if parts:
+            recorder.add(slice(None), torch.cat(parts).numpy())
+        recorder.close()
 
     def _evidence(
-        self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None
+        self, slot: Slot, feed: Any, task: Task, recorder: Recorder | None, enhance: Enhancer | None
     ) -> Generator[Any, None, dict[str, Any]]:
         """What the job's needs name, in one sweep over the watched items and one over the labelled ones."""
         needs, found = task.job.needs, {}
-        enhance = Enhancer(slot, self.steepness) if needs & {"enhanced", "labelled_enhanced"} else None
         draws = self.draws if "sampled_probs" in needs and self.samples == "dropout" else 0
         for prefix, positions in (("", task.watch), ("labelled_", task.positions)):
             wanted = {name for name in ("features", "logits", "probs", "enhanced") if prefix + name in needs}
@@ -286,20 +291,21 @@ class TorchLearner:
                 wanted.add("samples")
             if not wanted or not len(positions):
                 continue
-            parts: dict[str, list[Any]] = {name: [] for name in wanted}
-            for _, result in slot.sweep(feed, self.ranks.share(positions), _forward(slot, wanted, enhance, draws)):
-                for name in wanted:
-                    parts[name].append(result[name])
+            gathered = Placed(len(positions)) if self._waits(feed) else Joined(len(positions), self.ranks)
+            forward = _forward(slot, wanted, enhance, draws)
+            for place, result in slot.sweep(feed, self.ranks.share(positions), forward):
+                with slot.on():
+                    gathered.add(place, {name: result[name] for name in wanted})
             with slot.on():
-                for name, pieces in sorted(parts.items()):  # the same order on every rank
-                    key = "sampled_probs" if name == "samples" else prefix + name
-                    dim = 1 if name == "samples" else 0
-                    found[key] = self.ranks.join(torch.cat(pieces, dim), len(positions), dim)
+                for name, array in gathered.whole().items():
+                    found["sampled_probs" if name == "samples" else prefix + name] = array
             yield slot.mark()
         if recorder is not None and "checkpoint_predictions" in needs:
             found["checkpoint_predictions"] = recorder.checkpoint_predictions()
         if recorder is not None and "sampled_probs" in needs and not draws:
             found["sampled_probs"] = recorder.sampled_probs()
+        if recorder is not None and "mean_probs" in needs:
+            found["mean_probs"] = recorder.mean_probs()
         if "labels" in needs:
             found["labels"] = task.labels
         return found
@@ -307,9 +313,17 @@ class TorchLearner:
     # -- resources -------------------------------------------------------------------------------------------------
 
     def _keep(self, needs: frozenset[str]) -> tuple[str, ...]:
-        if "sampled_probs" in needs and self.samples == "checkpoints":
-            return ("logits",)
-        return ("predictions",) if "checkpoint_predictions" in needs else ()
+        """What the recorder has to keep of the checkpoints."""
+        kept = {
+            "probs": "mean_probs" in needs,
+            "logits": "sampled_probs" in needs and self.samples == "checkpoints",
+            "predictions": "checkpoint_predictions" in needs,
+        }
+        return tuple(name for name, wanted in kept.items() if wanted)
+
+    def _waits(self, feed: Feed) -> bool:
+        """Whether each chunk of a sweep goes to the host before the next: one of a pool that may not fit the device."""
+        return bool(feed.streamed) and self.ranks.size == 1
 
     def _feed(self, pool: Pool) -> Feed:
         """The pool on the device, or a stream from it; kept for the next job on the same pool."""
@@ -460,7 +474,10 @@ class TorchModel:
         self._evidence = evidence
 
     def evidence(self) -> dict[str, Any]:
-        """What the job's needs named; large arrays are tensors on the device, and `ncalr.query` computes there."""
+        """What the job's needs named; large arrays are tensors, on the device unless the pool is streamed.
+
+        `ncalr.query` computes where they are.
+        """
         return dict(self._evidence)
 
     def predict(self, pool: Pool, ids: Any = None) -> Any:

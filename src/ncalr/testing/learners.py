@@ -32,7 +32,9 @@ from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, fit_each, needs_of
 
-SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c")}  # h: checks, of which there are more than checkpoints
+SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c"), "mean_probs": ("n", "c")}  # h: checks, more than checkpoints
+AXIS = {**POOL_AXIS, "mean_probs": 0}
+OVER_CHECKPOINTS = ("sampled_probs", "mean_probs")
 PLAIN_FILES = {".json", ".npy", ".safetensors"}
 
 
@@ -134,7 +136,7 @@ def check_probabilities(case: LearnerCase) -> None:
     asked = frozenset({"probs", "labelled_probs"}) & case.gives
     found = arrays(case.fit(needs=asked))
     assert set(found) == asked, f"asked for {sorted(asked)}, got {sorted(found)}"
-    both = {**found, **{name: array for name, array in case.evidence.items() if name in (*asked, "sampled_probs")}}
+    both = {**found, **{name: array for name, array in case.evidence.items() if name in (*asked, *OVER_CHECKPOINTS)}}
     for name, array in both.items():
         assert (array >= 0).all(), f"{name} has values below 0"
         assert np.allclose(array.sum(axis=-1), 1, atol=1e-3), f"{name} does not sum to 1"
@@ -184,8 +186,8 @@ def check_all_labelled(case: LearnerCase) -> None:
     model = case.fit(ids=case.pool.ids, labels=case.truth)
     assert len(model.watched) == 0, "labelled items are watched"
     for name, array in arrays(model).items():
-        if name in POOL_AXIS:
-            assert array.shape[POOL_AXIS[name]] == 0, f"{name} has shape {array.shape} where nothing is watched"
+        if name in AXIS:
+            assert array.shape[AXIS[name]] == 0, f"{name} has shape {array.shape} where nothing is watched"
     assert _accuracy(case, model) > 0.5, "most labelled items do not get their labels"
 
 
@@ -460,7 +462,7 @@ def _wanted(name: str, needs: frozenset[str]) -> bool:
 
 def _rows(name: str, array: Any, order: Any) -> Any:
     """The evidence of some of the watched items."""
-    return np.take(array, order, axis=POOL_AXIS[name]) if name in POOL_AXIS else array
+    return np.take(array, order, axis=AXIS[name]) if name in AXIS else array
 
 
 def _outputs(case: LearnerCase, model: Model) -> dict[str, Any]:

@@ -6,6 +6,10 @@ clustered by k-means into min(labelled + k, 500) clusters; clusters are visited 
 turn; from each the item with the highest typicality, 1 / (mean squared distance to its 20 nearest in the cluster,
 at most half of it, + 1e-5), is taken. Typicality is computed once a cluster, over all its items. Clusters of five
 items or fewer are left for last.
+
+The first few labels make few clusters, and typicality is quadratic in the size of a cluster: it is computed over all
+items of a cluster of up to `limit` (32,768), and on a random sample of so many beyond, which the result says. Clusters
+that are not visited cost nothing.
 """
 
 from ncalr.acquire.registry import add
@@ -18,5 +22,5 @@ typiclust = add(
     select="typical",
     summary="TypiClust: typical items of clusters without labels; for a cold start.",
     cites="Hacohen et al. 2022",
-    cost="k-means, then distances inside clusters",
+    cost="k-means, then distances inside the clusters that are visited",
 )

@@ -5,6 +5,11 @@ it would add (Bae, Oliveira and Sutherland, "Generalized Coverage for More Robus
 2024). With kernel exp(-(distance / radius)^2) this is MaxHerding; with kernel 1 inside the radius and 0 outside it
 is ProbCover (Yehuda et al. 2022); with worth = uncertainty it is UHerding (Bae et al. 2025).
 
+An item that is worth less than nothing should stay uncovered, and then gains could rise from pick to pick; so worth is
+never negative. The scores themselves are the worth where they are such (an uncertainty, a count); for those that go
+below 0, as z-scores and CMAP do, `worth=rank` takes the share of the items that score no higher (ties share their
+ranks), which is between 0 and 1 and does not hang on the scale of the score.
+
 Gains only ever fall as the set grows, so an old gain is an upper bound: the item with the largest bound is brought up
 to date, and picked if it still has the largest (lazy greedy, Minoux 1978). Kernel rows are computed from the features
 in blocks, and 512 MB of them are kept. Where all gains fall alike, as without clusters, nearly every bound would have
@@ -19,12 +24,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
 from ncalr.acquire.select.clusters import kmeans
 from ncalr.acquire.select.spaces import check_range
+from ncalr.acquire.select.top_k import wanted_scores
 from ncalr.errors import BadInput
 from ncalr.kernels import Array
 from ncalr.types import Scored, Selection
@@ -33,9 +40,10 @@ _AHEAD = 256
 _BLOCK_BYTES = 64 << 20
 _KEPT_BYTES = 512 << 20
 _SLACK = 1e-5  # of the largest gain: rounding stays far below
+_ROUNDING = 1e-6  # of the largest score: so far below 0 is 0
 
 
-@selector("coverage", needs={"features"}, wants={"labelled_features"})
+@selector("coverage", needs={"features"}, wants={"labelled_features"}, spreads=True)
 def coverage(
     scored: Scored,
     evidence: Evidence,
@@ -45,8 +53,9 @@ def coverage(
     kernel: str = "rbf",
     radius: float | None = None,
     limit: int = 32768,
+    worth: str = "score",
 ) -> Selection:
-    """Greedy kernel coverage of the pool on unit-length features; scores, where there are any, weigh the items."""
+    """Greedy kernel coverage of the pool on unit-length features; scores, or their ranks, weigh the items."""
     if kernel not in ("rbf", "ball"):
         raise BadInput(f"kernel must be 'rbf' or 'ball', got {kernel!r}")
     if radius is not None and radius <= 0:
@@ -57,7 +66,8 @@ def coverage(
     notes: list[str] = []
     if evidence.n > limit:
         notes.append(f"coverage computed on a random sample of {limit} of {evidence.n} items")
-    cover = _Coverage(evidence.at(kept), kernel, radius, scored, kept, lottery.at(kept))
+    weights = _worth(scored, evidence, kept, worth)
+    cover = _Coverage(evidence.at(kept), kernel, radius, weights, lottery.at(kept))
     if radius is None:
         notes.append(f"radius {cover.radius:.4g} chosen from the data")
     positions, gains = cover.greedy(k)
@@ -72,8 +82,7 @@ class _Coverage:
         evidence: Evidence,
         kernel: str,
         radius: float | None,
-        scored: Scored,
-        kept: Any,
+        worth: Any,
         lottery: Lottery,
     ) -> None:
         self.evidence, self.backend, self.ball = evidence, evidence.backend, kernel == "ball"
@@ -84,7 +93,6 @@ class _Coverage:
         labelled = _labelled(evidence, middle)
         self.radius = radius or _radius(self, labelled, lottery)
         self.scale = 1 / self.radius**2
-        worth = np.ones(n) if scored.scores is None else self.backend.numpy(scored.scores)[kept]
         self.worth = self.backend.asarray(np.ascontiguousarray(worth), "float32")
         self.best = self.backend.asarray(np.zeros(n, np.float32))
         self.kept = self.backend.asarray(np.empty((min(n, max(2 * _AHEAD, _KEPT_BYTES // (4 * n))), n), np.float32))
@@ -184,6 +192,24 @@ class _Coverage:
 
     def _rows(self) -> int:
         return max(16, _BLOCK_BYTES // (4 * len(self.features)))
+
+
+def _worth(scored: Scored, evidence: Evidence, kept: Any, worth: str) -> Any:
+    """What each item that is kept is worth: the same where there are no scores, and never negative."""
+    if worth not in ("score", "rank"):
+        raise BadInput(f"worth must be 'score' or 'rank', got {worth!r}")
+    if worth == "rank":
+        return rankdata(evidence.backend.numpy(wanted_scores(scored, "coverage(worth=rank)"))[kept]) / len(kept)
+    if scored.scores is None:
+        return np.ones(len(kept))
+    scores = evidence.backend.numpy(scored.scores)
+    negative = scores < -_ROUNDING * np.abs(scores).max()
+    if negative.any():
+        raise BadInput(
+            f"coverage weighs items by their scores, which must not be negative, and {negative.sum()} of {len(scores)} "
+            f"are (the lowest {scores.min():.4g}); give select=coverage(worth=rank), which weighs them by their ranks"
+        )
+    return np.maximum(scores[kept], 0)
 
 
 def _largest(values: Any, count: int) -> Any:

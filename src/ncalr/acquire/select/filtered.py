@@ -22,7 +22,7 @@ def _then(options: Any) -> Bound:
     return bind(options["then"])
 
 
-@selector("filtered", needs=lambda o: _then(o).needs, wants=lambda o: _then(o).wants)
+@selector("filtered", needs=lambda o: _then(o).needs, wants=lambda o: _then(o).wants, spreads=True)
 def filtered(
     scored: Scored,
     evidence: Evidence,

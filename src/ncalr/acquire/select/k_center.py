@@ -30,7 +30,13 @@ from ncalr.types import Scored, Selection
 _LARGEST_BLOCK = 4096
 
 
-@selector("k_center", needs=lambda o: spaces.needs(o["space"]), wants=lambda o: spaces.wants(o["space"]))
+@selector(
+    "k_center",
+    needs=lambda o: spaces.needs(o["space"]),
+    wants=lambda o: spaces.wants(o["space"]),
+    spreads=True,
+    blind=True,
+)
 def k_center(
     scored: Scored,  # noqa: ARG001 (distance decides alone)
     evidence: Evidence,

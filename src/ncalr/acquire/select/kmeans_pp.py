@@ -33,7 +33,7 @@ _STALE = 64  # picks that may go by before every weight is brought up to date
 _DRAWN = 1 << 22  # numbers drawn at once for the races on a GPU
 
 
-@selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]))
+@selector("kmeans_pp", needs=lambda o: spaces.needs(o["space"]), spreads=True, blind=True)
 def kmeans_pp(
     scored: Scored,  # noqa: ARG001 (distance decides alone)
     evidence: Evidence,

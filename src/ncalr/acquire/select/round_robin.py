@@ -19,7 +19,7 @@ from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
 
-@selector("round_robin", needs={"features"}, holds_pool=True)
+@selector("round_robin", needs={"features"}, holds_pool=True, spreads=True)
 def round_robin(
     scored: Scored,
     evidence: Evidence,

@@ -39,14 +39,22 @@ def idle(flat: Sequence[str], parts: Iterable[str]) -> tuple[str, ...]:
     return (f"{' and '.join(flat)} {verb} the same for all items: the picks go by {' and '.join(others)} alone",)
 
 
-def copies(features: Any) -> tuple[str, ...]:
-    """A note where picks have the same features (k, d) to the last bit."""
+def unheard(strategy: str, selector: str) -> tuple[str, ...]:
+    """A note where a selector chose without a look at the strategy's scores."""
+    return (
+        f"select={selector} looks at no scores: those of {strategy} chose nothing among these items; "
+        f"select=filtered(then={selector}) takes the best by score first",
+    )
+
+
+def copies(features: Any, spread: bool = False) -> tuple[str, ...]:
+    """A note where picks have the same features (k, d) to the last bit; `spread`: no selector would avoid them."""
     different = len({row.tobytes() for row in features})
     if different == len(features):
         return ()
     return (
         f"the {len(features)} picks are {different} different items, the others copies of them: leave copies out of "
-        "the pool, or take a strategy that avoids them (badge, coreset, or select=k_center)",
+        f"the pool{'' if spread else ', or spread the picks over the best items (select=filtered)'}",
     )
 
 

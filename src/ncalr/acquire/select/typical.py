@@ -5,6 +5,8 @@ See `scores/typiclust.py` for the method and its source.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,11 +19,12 @@ from ncalr.errors import BadInput
 from ncalr.kernels import Array, Backend
 from ncalr.types import Scored, Selection
 
-_BLOCK = 2048
+_BLOCK = 2048  # rows whose distances are looked at together,
+_BLOCK_BYTES = 64 << 20  # or fewer, where these are more
 _SMALLEST = 5
 
 
-@selector("typical", needs={"features"}, wants={"labelled_features"}, holds_pool=True)
+@selector("typical", needs={"features"}, wants={"labelled_features"}, holds_pool=True, blind=True)
 def typical(
     scored: Scored,  # noqa: ARG001 (typicality decides alone)
     evidence: Evidence,
@@ -30,10 +33,13 @@ def typical(
     *,
     clusters: int = 500,
     neighbours: int = 20,
+    limit: int = 32768,
 ) -> Selection:
     """The most typical item of each cluster, clusters with few labels and many items first."""
     if clusters < 1 or neighbours < 1:
         raise BadInput(f"clusters and neighbours must be at least 1, got {clusters} and {neighbours}")
+    if limit < k:
+        raise BadInput(f"limit must be at least k = {k}, got {limit}")
     backend, n = evidence.backend, evidence.n
     rows = unit_rows(backend, evidence)
     labelled = 0
@@ -43,60 +49,62 @@ def typical(
         rows = backend.xp.concatenate([rows, backend.asarray(bank, str(rows.dtype).removeprefix("torch."))])
     to_middle(backend, rows)
     member = kmeans(rows, min(labelled + k, clusters), evidence, lottery.joined(labelled))
-    return _by_cluster(backend, rows, member, n, k, lottery, neighbours)
+    return _by_cluster(_Typicality(backend, rows, n, lottery.keys(), neighbours, limit), member, k)
 
 
-def _by_cluster(
-    backend: Backend,
-    rows: Array,
-    member: npt.NDArray[np.int64],
-    n: int,
-    k: int,
-    lottery: Lottery,
-    neighbours: int,
-) -> Selection:
+def _by_cluster(typicality: _Typicality, member: npt.NDArray[np.int64], k: int) -> Selection:
     """Cycle through the clusters, taking the most typical item that is left in each."""
-    groups = _groups(member)
-    covered = np.bincount(member[n:], minlength=len(groups))
+    groups = np.split(np.argsort(member, kind="stable"), np.cumsum(np.bincount(member))[:-1])
+    covered = np.bincount(member[typicality.n :], minlength=len(groups))
     sizes = np.array([len(group) for group in groups])
-    large = [c for c in np.lexsort((-sizes, covered)) if sizes[c] > _SMALLEST]
-    small = [c for c in np.lexsort((-sizes, covered)) if sizes[c] <= _SMALLEST]
-    keys = lottery.keys()
-    picked: list[int] = []
-    values: list[float] = []
-    for order in (large, small):  # tiny clusters are outliers: they are used only when the others are used up
-        queues = {c: _ranked(backend, rows, groups[c], n, keys, neighbours) for c in order}
-        while len(picked) < k and queues:
-            for c in [c for c in order if c in queues]:
-                if not queues[c]:
-                    del queues[c]
-                elif len(picked) < k:
-                    position, value = queues[c].pop()
-                    picked.append(position)
-                    values.append(value)
-    return Selection(np.array(picked, np.int64), np.array(values))
+    by_need = np.lexsort((-sizes, covered))
+    tiny = sizes[by_need] <= _SMALLEST
+    picked: list[tuple[int, float]] = []
+    for order in (by_need[~tiny].tolist(), by_need[tiny].tolist()):  # tiny clusters are outliers: after all others
+        queues: dict[int, list[tuple[int, float]]] = {}
+        while order and len(picked) < k:
+            for c in order:
+                if len(picked) == k:
+                    break
+                if c not in queues:
+                    queues[c] = typicality.ranked(groups[c])
+                picked += [queues[c].pop()] if queues[c] else []
+            order = [c for c in order if queues.get(c, True)]
+    positions, values = zip(*picked, strict=True)
+    return Selection(np.array(positions, np.int64), np.array(values), typicality.notes())
 
 
-def _groups(member: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    order = np.argsort(member, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(member))[:-1])
+@dataclass
+class _Typicality:
+    """How typical items are of their cluster. The rows are those of the n pool items, then of the labelled ones."""
 
+    backend: Backend
+    rows: Array
+    n: int
+    keys: npt.NDArray[np.uint64]
+    neighbours: int
+    limit: int
+    cut: int = 0  # clusters of which a sample was looked at
 
-def _ranked(
-    backend: Backend,
-    rows: Array,
-    group: npt.NDArray[np.int64],
-    n: int,
-    keys: npt.NDArray[np.uint64],
-    neighbours: int,
-) -> list[tuple[int, float]]:
-    """The pool items of a cluster with their typicality, the most typical last."""
-    own = group[group < n]
-    if not len(own):
-        return []
-    typicality = 1 / (_mean_distance(backend, rows[group], neighbours)[group < n] + 1e-5)
-    order = np.lexsort((-keys[own].astype(np.float64), typicality))
-    return [(int(own[i]), float(typicality[i])) for i in order]
+    def ranked(self, group: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
+        """The pool items of a cluster with their typicality, the most typical last."""
+        own, labelled = group[group < self.n], group[group >= self.n]
+        if not len(own):
+            return []
+        if len(own) > self.limit:
+            own = np.sort(own[np.argsort(self.keys[own], kind="stable")[: self.limit]])
+            self.cut += 1
+        points = self.rows[np.concatenate([own, labelled])]
+        typicality = 1 / (_mean_distance(self.backend, points, self.neighbours)[: len(own)] + 1e-5)
+        order = np.lexsort((-self.keys[own].astype(np.float64), typicality))
+        return [(int(own[i]), float(typicality[i])) for i in order]
+
+    def notes(self) -> tuple[str, ...]:
+        """Where the plain method was not followed."""
+        if not self.cut:
+            return ()
+        which = "a cluster that has" if self.cut == 1 else f"each of {self.cut} clusters that have"
+        return (f"typicality computed on a random sample of {self.limit} items of {which} more",)
 
 
 def _mean_distance(backend: Backend, points: Array, neighbours: int) -> npt.NDArray[np.float64]:
@@ -106,10 +114,11 @@ def _mean_distance(backend: Backend, points: Array, neighbours: int) -> npt.NDAr
     if near == 0:
         return np.zeros(m)
     squares = (points * points).sum(1)
+    size = max(16, min(_BLOCK, _BLOCK_BYTES // (m * points.dtype.itemsize)))
     result = []
-    for start in range(0, m, _BLOCK):
-        block = points[start : start + _BLOCK]
-        squared = backend.numpy(squares[start : start + _BLOCK, None] + squares[None, :] - 2 * (block @ points.T))
-        nearest = np.partition(squared, min(near, m - 1), axis=1)[:, : near + 1]  # itself included, at distance 0
-        result.append(np.maximum(nearest, 0).sum(axis=1) / near)
-    return np.concatenate(result).astype(np.float64)
+    for start in range(0, m, size):
+        some = slice(start, start + size)
+        inner = points[some] @ points.T
+        nearest = backend.nearest_squares(inner, squares[some], squares, near + 1)  # itself included, at distance 0
+        result.append(backend.numpy(nearest).sum(axis=1, dtype=np.float64) / near)
+    return np.concatenate(result)
