@@ -594,7 +594,8 @@ def other_claims() -> str:
     if curves is not None and all(name in curves.accuracies for name in ("sisome", "random", "ncal")):
         below, under = _pair(curves, "sisome", "random"), _pair(curves, "ncal", "sisome")
         held = (place(below) == "below") + (place(under) == "above")
-        measured = f"CIFAR-10, all sigmoids of steepness 1, areas: sisome less random {gap(below)}, ncal less sisome {gap(under)}"
+        steep = recipe(plan()["cifar10-rest"].recipe).steepness[0]
+        measured = f"CIFAR-10, sigmoids of steepness {steep:g}, areas: sisome less random {gap(below)}, ncal less sisome {gap(under)}"
         rows.append(["SISOMe does significantly worse than both standard baselines and NCAL", measured, HELD[held]])
     for kind, told in (("people", ("random",)), ("worst", ("random", "margin", "badge"))):
         names = {name for name in noise() if name.startswith(f"{kind}-") and name.endswith("-plain")}
