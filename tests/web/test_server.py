@@ -49,6 +49,7 @@ TABLE = {
     ("PUT", "/api/guideline"): "owner",
     ("POST", "/api/classes"): "owner",
     ("GET", "/api/export"): "owner",
+    ("GET", "/api/model"): "owner",
 }
 BODIES = {
     "/api/next": {"tab": "t"},

@@ -37,7 +37,8 @@ from starlette.staticfiles import StaticFiles
 
 import ncalr
 from ncalr.errors import BadInput, NcalrError
-from ncalr.web import exchange, figures
+from ncalr.web import exchange, figures, models
+from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
@@ -70,8 +71,9 @@ class Office:
         media: Media | None = None,
         limits: Limits | None = None,
         training: bool = True,
+        folder: Folder | None = None,
     ) -> None:
-        self.store, self.address, self.media, self._secret = store, address, media, secret
+        self.store, self.address, self.media, self._secret, self.folder = store, address, media, secret, folder
         chosen, clock = limits or Limits(), store.clock
         self.enter = Limit("attempts to come in", *chosen.enter, clock)
         self.answers = Limit("answers", *chosen.answers, clock)
@@ -617,11 +619,31 @@ def _add_rules(app: FastAPI, office: Office) -> None:
         if form not in exchange.WRITERS:
             raise BadInput(f"exports come as {', '.join(exchange.WRITERS)}")
         with office.export_alone():
-            file = tempfile.SpooledTemporaryFile(max_size=2**24)  # noqa: SIM115 (closed when it was sent)
-            store.read(lambda conn: exchange.write(exchange.records(conn), form, file))
-        file.seek(0)
+            file = _spooled(lambda file: store.read(lambda conn: exchange.write(exchange.records(conn), form, file)))
         headers = {"content-disposition": f"attachment; filename=labels.{exchange.ENDINGS[form]}"}
         return StreamingResponse(_pieces(file), media_type=exchange.TYPES[form], headers=headers)
+
+    @app.get("/api/model")
+    def model(_person: Owner) -> Response:
+        folder = office.folder
+        if folder is None:
+            raise BadInput("this server has no folder that keeps a model")
+        with office.export_alone():
+            file = _spooled(lambda file: models.pack(folder, file))
+        headers = {"content-disposition": "attachment; filename=model.zip"}
+        return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
+
+
+def _spooled(write: Callable[[Any], None]) -> Any:
+    """A file with what was written to it, to be read from its beginning; closed by whoever sends it."""
+    file = tempfile.SpooledTemporaryFile(max_size=2**24)  # noqa: SIM115 (closed when it was sent)
+    try:
+        write(file)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
 
 
 def _pieces(file: Any) -> Iterator[bytes]:

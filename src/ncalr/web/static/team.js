@@ -15,7 +15,7 @@ export async function showTeam(me, project) {
   if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
-  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project));
+  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project, found.model));
   $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, ...tiles));
 }
 
@@ -160,7 +160,7 @@ function invite() {
   return el("div", {}, el("p", {}, "Invite somebody new by a link (whoever was here before gets a new link of their own, above):"), el("div", { class: "row" }, role, el("button", { onclick: make }, "Make a link")), place);
 }
 
-function owner(settings, project) {
+function owner(settings, project, model) {
   const votes = el("input", { class: "field", type: "number", min: 1, max: 50, value: settings.votes, id: "votes", "aria-label": "Votes an item" });
   const hints = el("input", { type: "checkbox", id: "hints", checked: settings.suggestions });
   const note = el("p", { role: "status" });
@@ -185,7 +185,9 @@ function owner(settings, project) {
   writing.classList.add("wide");
   return [
     tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", {}, hints, " Show the model's guess, on a random half")), el("button", { onclick: save }, "Save rules"), note),
-    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and the probability with which the item was drawn.")),
+    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and the probability with which the item was drawn."),
+      model.epoch ? el("div", { class: "row" }, el("a", { href: "/api/model", download: "", id: "export-model" }, el("button", { tabindex: -1 }, "The trained model"))) : null,
+      el("p", {}, model.epoch ? "A zip file without pickle. What the model says of the items nobody has labelled: ncalr labels predict." : "The trained model is here after the first training.")),
     writing,
   ];
 }
