@@ -15,8 +15,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from ncalr.cli.app import app
+from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput
-from ncalr.web import models, sources
+from ncalr.web import models, sources, worth
 from ncalr.web.folder import Folder
 from ncalr.web.store import projects, schema
 from ncalr.web.worker import Worker
@@ -207,3 +208,43 @@ def own_learner():
     from ncalr.learn.sklearn_learner import SklearnLearner
 
     return SklearnLearner(LogisticRegression(C=0.5))
+
+
+def test_a_model_that_says_no_more_than_a_constant_is_told(tmp_path):
+    shop = shop_of("words", tmp_path)
+    rng = np.random.default_rng(0)
+    shop.truth = {name: int(rng.random() < 0.3) for name in shop.truth}  # nothing to be learnt
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(worth, "FIRST", 20)
+    shop.label(20)
+    monkey.undo()
+    found = shop.desk.store.read(worth.latest)
+    assert (found.labels, found.better) == (20, False)
+    told = shop.predicted(tmp_path / "rest.csv")[1]
+    assert f"not clearly better than always saying '{found.always}'" in told
+    assert "ncalr embed" in told
+    assert found.always in shop.run("model", shop.folder.path, tmp_path / "mine").output
+    state = Server(shop.desk).person("own", "owner").get("/api/state").json()
+    assert state["model"]["worth"]["better"] is False
+    shop.label(4)
+    assert shop.desk.store.read(worth.latest) == found  # told on until it is looked at again, at twice as many labels
+
+
+def test_a_model_that_learns_is_worth_it(tmp_path):
+    shop = shop_of("embeddings", tmp_path)
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(worth, "FIRST", 16)
+    shop.label(16)
+    monkey.undo()
+    found = shop.desk.store.read(worth.latest)
+    assert found.better
+    assert found.right > found.commonest
+    assert shop.desk.store.read(worth.told) == []
+    assert not worth.is_due(31, found)
+    assert worth.is_due(32, found)
+
+
+def test_too_few_labels_of_a_class_say_nothing(tmp_path):
+    pool = ArrayPool(np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32))
+    labels = np.array([0] * 8 + [1])
+    assert worth.look(own_learner(), pool, np.arange(9), labels, ["a", "b"], 0) is None

@@ -54,7 +54,7 @@ def run(
     from ncalr.errors import BadInput
 
     missing_web()
-    from ncalr.web import sources, start
+    from ncalr.web import sources, start, worth
     from ncalr.web.folder import Folder
     from ncalr.web.guard import Address
     from ncalr.web.serve import check_exposure, entrance, free_port, serve
@@ -75,7 +75,7 @@ def run(
         if classes and not resume:
             raise BadInput(f"{folder.path} holds a project already; go on with: {again}")
         told = start.go_on(folder, store, None if itself else source, given, add)
-        print("\n".join([f"going on with {folder.path}", *told]))
+        print("\n".join([f"going on with {folder.path}", *told, *store.read(worth.told)]))
     else:
         if resume or not classes:
             raise BadInput(nothing_to_go_on_with(folder.path, store is not None, resume))

@@ -44,13 +44,15 @@ def export(
 @app.command("model")
 def model(project: Project, out: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
     """Take out the trained model: weights (safetensors or .npy), classes and how items are read, no pickle."""
-    from ncalr.web import models
+    from ncalr.web import models, worth
 
     folder, store = _open(project)
     about = models.take_out(folder, out)
-    store.close()
     learnt = about.choice.network or "a linear model"
     print(f"{out}: {learnt}, {len(about.classes)} classes, trained on {about.labels:,} labels")
+    for word in store.read(worth.told):
+        print(f"note: {word}")
+    store.close()
 
 
 @app.command("predict")
@@ -63,7 +65,7 @@ def predict(
 ) -> None:
     """Let the trained model say what the items are that nobody has labelled."""
     from ncalr.errors import BadInput
-    from ncalr.web import exchange, models
+    from ncalr.web import exchange, models, worth
 
     if out.suffix.lower() != ".csv":
         raise BadInput(f"predictions are written as .csv, got {out.name!r}")
@@ -74,10 +76,12 @@ def predict(
     columns["probability"] = "probability"
     rows = ([getattr(guess, name) for name in columns.values()] for guess in guesses)
     count = _written_whole(out, rows, lambda found, file: exchange.write_cells(list(columns), found, file))
-    store.close()
     print(f"{count:,} predictions of a model trained on {kept.about.labels:,} labels written to {out}")
     if guesses.unread:
         print(f"{len(guesses.unread):,} pictures could not be read, the first is {guesses.unread[0]!r}")
+    for word in store.read(worth.told):
+        print(f"note: {word}")
+    store.close()
 
 
 def _write_table(store: Any, form: str, out: Path) -> int:

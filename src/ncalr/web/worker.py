@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.oracles.oracle import REFUSED
-from ncalr.web import sources
+from ncalr.web import sources, worth
 from ncalr.web.audit import FEWEST, Audit, Findings, doubts
 from ncalr.web.courtesy import step_back
 from ncalr.web.folder import Folder
@@ -108,6 +108,8 @@ class Worker:
         self.say("scoring", f"{len(open_ids)} items")
         ranked = order(model, strategy, project.settings, epoch, len(names)) if len(open_ids) else []
         facts = {"learner": type(self._learner).__name__, "strategy": strategy, **_plain(model.record)}
+        last = self.store.read(worth.latest)
+        facts |= {"worth": asdict(last)} if last else {}
         ids, found = self._audit(pool, labels, len(names))
         if found is not None and found.share is not None:
             facts["wrong"] = [round(end, 4) for end in found.share]
@@ -117,6 +119,8 @@ class Worker:
         if found is not None and project.settings.check_share:
             self._second_look(project.settings, ids, found, written)
         self._write_journal(written, len(labels.ids), facts)
+        if worth.is_due(int(known.sum()), last):
+            self._weigh(job, names, written)
         self.say("waiting", "")
         return True
 
@@ -187,6 +191,14 @@ class Worker:
         """The model goes into the project's folder before its order is used: what is there is never older than that."""
         about = About(epoch, labelled, names, self._choice, rules.size, self.folder.source().embeddings)
         keep(self.folder, model, about, self._words)
+
+    def _weigh(self, job: Job, names: list[str], epoch: int) -> None:
+        """Whether such a model says more than the commonest class; its order is in use meanwhile."""
+        assert self._learner is not None  # noqa: S101 (it has just learnt)
+        self.say("scoring", f"on {len(job.ids)} labels it is not shown")
+        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed)
+        if found is not None:
+            self.store.write(lambda conn: worth.write(conn, epoch, found))
 
     def _audit(self, pool: ArrayPool, labels: Labels, classes: int) -> tuple[Any, Findings | None]:
         """What the audit says about the labels there are; nothing while they are few, or of one class."""
