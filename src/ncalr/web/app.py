@@ -32,7 +32,7 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from starlette.staticfiles import StaticFiles
 
 import ncalr
@@ -42,7 +42,7 @@ from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
-from ncalr.web.store import Store, answers, people, projects, queue, schema
+from ncalr.web.store import Store, again, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
 from ncalr.web.store.people import NotAllowed, Person, Spent
@@ -436,6 +436,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             now = store.clock.now()
             return {
                 "progress": figures.progress(conn),
+                "waiting": again.waiting(conn, person),
                 "model": figures.freshness(conn, now, office.training),
                 "own": figures.own(conn, person),
                 "guideline": projects.load(conn).guideline,
@@ -562,7 +563,8 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
 
 def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
-    table, vote, who = schema.lease, schema.vote, schema.person
+    """The answers, and how many gave each; who gave which is not told before it is decided."""
+    table, vote = schema.lease, schema.vote
     held = conn.execute(
         select(table.c.item_id).where(
             table.c.token == lease, table.c.person_id == person.id, table.c.purpose == "adjudicate"
@@ -571,12 +573,12 @@ def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
     if held is None:
         raise NoSuchItem("there is no such item of yours to decide")
     rows = conn.execute(
-        select(vote.c.kind, vote.c.answer, who.c.name)
-        .join(who, who.c.id == vote.c.person_id)
+        select(vote.c.kind, vote.c.answer, func.count().label("people"))
         .where(vote.c.item_id == held, vote.c.kind != "skip")
-        .order_by(vote.c.seq)
+        .group_by(vote.c.kind, vote.c.answer)
+        .order_by(vote.c.kind, vote.c.answer)
     )
-    return [{"by": row.name, "kind": row.kind, "answer": row.answer} for row in rows]
+    return [dict(row._mapping) for row in rows]
 
 
 # Rules and exports

@@ -114,7 +114,7 @@ export class Labelling {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
     $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
-      el("bdi", {}, entry.by), ": ", el("b", { dir: "auto" }, words(this.project, entry)))));
+      `${entry.people} ${entry.people === 1 ? "says" : "say"}: `, el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 
   answer(kind, number = null) {
