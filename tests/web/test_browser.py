@@ -292,8 +292,7 @@ def test_a_second_look_that_is_not_for_you_is_not_said_to_be_none(browser, site)
     me = visit(browser, site).ready()
     with me.page.expect_response("**/api/state"):
         me.page.evaluate("history.replaceState(null, '', '#review'); location.reload()")
-    me.page.wait_for_selector("#empty:not([hidden])")
-    me.page.wait_for_function("document.getElementById('empty-title').textContent.endsWith('1 in line')")
+    me.page.wait_for_selector("#empty-title:has-text('1 in line')")
     assert me.page.inner_text("#empty-title") == "None for you right now, 1 in line"
     assert me.page.inner_text("#review-count") == ""  # nothing she could do
     me.page.click("#view-label")

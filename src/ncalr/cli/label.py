@@ -29,6 +29,10 @@ def run(
     network: Annotated[str, typer.Option(help="A network by name; chosen from the data if none.")] = "",
     recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "",
     size: Annotated[int, typer.Option(help="Pixels a side, for the model.")] = 32,
+    hide_names: Annotated[
+        bool,
+        typer.Option("--hide-names/--show-names", help="Do not show what items are called; it may tell."),
+    ] = False,
     embeddings: Annotated[Path | None, typer.Option(help="A .npy file, a row an item: the model reads these.")] = None,
     text_column: Annotated[str, typer.Option(help="The column of texts.")] = "",
     id_column: Annotated[str, typer.Option(help="The column of permanent ids.")] = "",
@@ -91,6 +95,7 @@ def run(
             network=network,
             recipe=recipe,
             size=size,
+            hide_names=hide_names,
         )
         found = sources.find(source, text_column, id_column, given.get("embeddings", ""))
         words = given.get("words", "")

@@ -170,6 +170,7 @@ class Rules(Body):
     strategy: str | None = Field(None, max_length=500)
     step: int | None = None
     lease_seconds: float | None = None
+    hide_names: bool | None = None
 
 
 class Words(Body):
@@ -457,7 +458,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
             if len(leases) < wish.want and queue.take_over(conn, now, person, wish.tab, office.started):
                 leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
-            reply: dict[str, Any] = {"items": [vars(lease) for lease in leases], "now": now}
+            reply: dict[str, Any] = {"items": _told(conn, leases), "now": now}
             if len(leases) < wish.want:
                 found = queue.emptiness(conn, now, person, wish.tab)
                 reply["rest"] = {**asdict(found), "done": found.done}
@@ -494,7 +495,12 @@ def _add_work(app: FastAPI, office: Office) -> None:
     def history(
         person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: int | None = None
     ) -> list[dict[str, Any]]:
-        return store.read(lambda conn: answers.history(conn, person, limit, before))
+        def look(conn: Any) -> list[dict[str, Any]]:
+            found = answers.history(conn, person, limit, before)
+            hidden = projects.load(conn).settings.hide_names
+            return [{**entry, "name": ""} for entry in found] if hidden else found
+
+        return store.read(look)
 
     @app.get("/api/items/{key}/picture")
     def picture(_person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
@@ -516,6 +522,17 @@ def _add_work(app: FastAPI, office: Office) -> None:
     @app.get("/api/leases/{token}/why")
     def why(person: Annotator, token: Key) -> dict[str, Any]:
         return store.read(lambda conn: queue.why(conn, token, person))
+
+
+def _told(conn: Connection, leases: list[queue.Lease]) -> list[dict[str, Any]]:
+    """What a tab is told of its items: no names where they are hidden, and in a blind second look none that tells."""
+    hidden = projects.load(conn).settings.hide_names
+    blind = projects.classes(conn) if any(lease.purpose == "review" for lease in leases) else []
+
+    def name(lease: queue.Lease) -> str:
+        return "" if hidden or (lease.purpose == "review" and again.tells(lease.name, blind)) else lease.name
+
+    return [{**vars(lease), "name": name(lease)} for lease in leases]
 
 
 # The team

@@ -18,7 +18,9 @@ export class Labelling {
     Object.assign(this, { project, person, outbox, tab, hooks });
     this.queues = {};
     this.purpose = "label";
-    this.done = []; // answers of this session, oldest first: undo walks back through all of them
+    this.done = []; // answers since the page was opened, oldest first: undo walks back through them, then through the server's
+    this.older = false;
+    this.undoing = false;
     this.board = keyboard(project.classes);
     this.paint();
     this.other = new BroadcastChannel("ncalr");
@@ -143,12 +145,23 @@ export class Labelling {
   }
 
   async undo() {
-    const last = this.done.pop();
-    if (!last) {
-      say("Nothing to undo in this session. Older answers are in the history.");
-      this.hooks.history();
-      return;
-    }
+    if (this.undoing) return;
+    this.undoing = true;
+    try { await this.takeBack(this.done.pop() ?? (await this.earlier())); } finally { this.undoing = false; }
+  }
+
+  // The newest answer from before this page was opened, as the server has it; all that was said here is there first.
+  async earlier() {
+    await this.outbox.drained(2000);
+    const [entry] = await ask("GET", "/api/history?limit=1").catch(() => { say("No connection; try again in a moment."); return []; });
+    this.older = Boolean(entry);
+    if (!entry) return null;
+    const item = { item: entry.item, token: entry.lease, text: entry.text, name: entry.name, suggestion: null };
+    return { id: entry.id, item, kind: entry.kind, answer: entry.answer, purpose: entry.purpose, based_on: entry.based_on };
+  }
+
+  async takeBack(last) {
+    if (!last) { say("Nothing to undo."); this.tellLast(); return; }
     this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000, ...this.underGuideline() } });
     this.purpose = last.purpose;
     this.hooks.view(last.purpose);
@@ -174,6 +187,12 @@ export class Labelling {
   // The version of the guidelines that this person was shown; a server that does not ask for it is not told.
   underGuideline() { return this.guideline === undefined ? {} : { guideline: this.guideline }; }
 
+  // Whether there are answers from before this page was opened.
+  tellOlder(answers) {
+    this.older = answers > this.done.length;
+    $("undo").disabled = !this.done.length && !this.older;
+  }
+
   flash(kind, number) {
     const button = kind === "label" ? this.buttons[number] : $("others").querySelector(`[data-kind="${kind}"]`);
     if (!button) return;
@@ -185,7 +204,7 @@ export class Labelling {
     const last = this.done.at(-1);
     $("last").textContent = last ? `Last: ${words(this.project, last)}` : "";
     $("why-button").disabled = !last;
-    $("undo").disabled = !this.done.length;
+    $("undo").disabled = !this.done.length && !this.older;
     if (last) say(words(this.project, last));
   }
 

@@ -106,7 +106,7 @@ async function start() {
   let tab = sessionStorage.getItem("ncalr-tab");
   if (!tab || performance.getEntriesByType("navigation")[0]?.type === "navigate") tab = uuid();
   sessionStorage.setItem("ncalr-tab", tab);
-  labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, history: showHistory, view: mark });
+  labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, view: mark });
   outbox.tell();
   outbox.kick();
   guide = new Guide(project, me, labelling);
@@ -191,7 +191,7 @@ function tellEmpty(rest, purpose) {
   const { title, text } = emptyWords(rest, purpose);
   $("empty-title").textContent = title;
   $("empty-text").textContent = text;
-  if (labelling.done.length) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
+  if (labelling.done.length || labelling.older) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
   const decides = purpose === "label" && count.decide > 0;
   if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${count.decide.toLocaleString()} to decide`));
   if (purpose !== "label") actions.push(el("button", { class: "primary", onclick: () => choose("label") }, "Back to labelling"));
@@ -254,6 +254,9 @@ async function look() {
     $("fresh").textContent = trouble ? "" : text;
     notice("training", trouble ? text : null);
     tellWorth(model);
+    labelling.tellOlder(state.own.answers);
+    const added = progress.classes.length > project.classes.length;
+    notice("classes", added ? "A class was added." : null, "Reload", () => location.reload());
     document.body.dataset.epoch = model.epoch;
     connected(true);
     if (state.guideline !== undefined) await guide.is(state.guideline);

@@ -8,6 +8,8 @@ fresh is left: then it goes, blind as ever, to whoever answered it longest ago, 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, exists, func, or_, select
@@ -59,6 +61,15 @@ def waiting(conn: Connection, person: Person) -> dict[str, int]:
         "review": conn.execute(looks).scalar_one(),
         "decide": conn.execute(decisions).scalar_one() if decides else 0,
     }
+
+
+def tells(name: str, classes: Sequence[str]) -> bool:
+    """Whether an item's name, which may be a path, has the name of a class in it as a word, or several of it.
+
+    >>> tells("Cats/001.png", ["cat", "dog"]), tells("scatter/001.png", ["cat", "dog"])
+    (True, False)
+    """
+    return any(re.search(rf"(?<![^\W_]){re.escape(each)}(e?s)?(?![^\W_])", name, re.IGNORECASE) for each in classes)
 
 
 def shown(items: Any) -> tuple[Any, ...]:
