@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 from ncalr.cli.app import app
 from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput
+from ncalr.learn.learner import Job
 from ncalr.web import models, sources, worth
 from ncalr.web.folder import Folder
+from ncalr.web.models import Choice
 from ncalr.web.store import projects, schema
 from ncalr.web.worker import Worker
 
@@ -192,6 +194,18 @@ def test_pictures_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     for name in open_:
         (tmp_path / "photos" / name).write_bytes(b"torn")
     assert shop.predicted(tmp_path / "rest.csv")[0] == []
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_the_linear_model_learns_in_whatever_unit_vectors_are_measured(unit):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 200)
+    rows = rng.normal(0, 1, (200, 8)) + 2.0 * labels[:, None] * np.eye(8)[0]
+    pool = ArrayPool((unit * rows).astype(np.float32))
+    model = Choice.of(projects.Settings(), pool).learner().fit(Job(pool, np.arange(40), labels[:40], 2))
+    said = model.predict(pool).argmax(axis=1)[40:]
+    assert np.mean(said == labels[40:]) > 0.75
+    assert model.predict(pool).max() > 0.9  # and not by a hair
 
 
 def test_the_model_of_ones_own_learner_is_kept_for_that_learner(tmp_path):

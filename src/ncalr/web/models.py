@@ -34,6 +34,7 @@ from ncalr.data.words import Words
 from ncalr.errors import BadInput
 from ncalr.evaluate.calibration import probabilities
 from ncalr.learn.learner import Learner, Model
+from ncalr.learn.sklearn_learner import vectors
 from ncalr.web import sources
 from ncalr.web.folder import Folder, Source
 from ncalr.web.store import Store, schema
@@ -41,16 +42,22 @@ from ncalr.web.store.projects import Settings
 
 BLOCK = 4096  # items that are read and predicted at a time
 OWN = "a learner of your own"
+FREEDOM = 100.0
+"""Of the linear model, over the mean square distance of its vectors from their middle: so the unit they are measured in
+is all the same. Vectors of length 1 (words, most embeddings) at C = 1 are hardly learnt from: docs/log.md."""
+
+SAMPLE = 2000
 DECIDED = ("labelled", "none", "broken")
 """What became of items that need no prediction."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What learns: a network by name with its recipe; or, without a name, a linear model."""
+    """What learns: a network by name with its recipe; or, without a name, a linear model of some freedom."""
 
     network: str = ""
     recipe: str = ""
+    freedom: float = 1.0  # C of the logistic regression
 
     @classmethod
     def of(cls, rules: Settings, pool: Pool) -> Choice:
@@ -58,7 +65,7 @@ class Choice:
         images = len(pool.shape) == 3
         if (images or rules.network) and find_spec("torch") is not None:
             return cls(rules.network or "resnet8", rules.recipe or "digits")
-        return cls()
+        return cls(freedom=FREEDOM / max(_spread(pool), 1e-12))
 
     def learner(self) -> Learner:
         """The learner itself."""
@@ -72,7 +79,7 @@ class Choice:
 
         from ncalr.learn.sklearn_learner import SklearnLearner
 
-        return SklearnLearner(LogisticRegression(max_iter=200))
+        return SklearnLearner(LogisticRegression(C=self.freedom, max_iter=200))
 
 
 @dataclass(frozen=True)
@@ -231,6 +238,13 @@ class Guesses:
                 f"the model was trained on {then}, and the project now reads {now}: label on until it is trained anew"
             )
         return source
+
+
+def _spread(pool: Pool) -> float:
+    """The mean square distance of vectors from their middle, over some of them."""
+    some = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
+    rows = vectors(pool, some).astype(np.float64)
+    return float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
 
 
 def _about(place: Path) -> About:
