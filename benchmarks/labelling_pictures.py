@@ -157,14 +157,13 @@ def shoot(me, name, size):
         picture("second_", 1)
         page.click("#view-label")
         time.sleep(0.6)
-    if size == "desktop":
-        page.keyboard.press(page.inner_text("#classes button")[:1])
-        time.sleep(1.2)
-        opened("w", "why_", 0.8)
-        opened("g", "guide_", 0.3)
-        if page.is_visible("#view-adjudicate"):
-            page.click("#view-adjudicate")
-            picture("decide_", 1)
+    page.keyboard.press(page.inner_text("#classes button")[:1])
+    time.sleep(1.2)
+    opened("w", "why_", 0.8)
+    opened("g", "guide_", 0.3)
+    if page.is_visible("#view-adjudicate"):
+        page.click("#view-adjudicate")
+        picture("decide_", 1)
     page.click("#view-team")
     page.wait_for_selector("#export-csv")
     if size == "desktop":

@@ -329,7 +329,7 @@ def plot(facts: dict[str, Any]) -> None:
             xscale="log",
             xlabel="million rows",
             ylabel=name,
-            ylim=(0, None),
+            ylim=(0, 1.12 * max(max(line.get_ydata()) for line in axes.get_lines())),  # the highest line is seen whole
             xticks=[1, 4, 16],
             xticklabels=["1", "4", "16"],
         )

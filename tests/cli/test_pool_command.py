@@ -72,17 +72,50 @@ def test_images_through_a_network(tmp_path):
     for at in range(5):
         images.fromarray(np.full((9, 9, 3), 40 * at, np.uint8)).save(tmp_path / "photos" / f"{at}.png")
     done = pool("create", tmp_path / "pool", "--images", tmp_path / "photos", "--network", "resnet8", "--size", 8)
+    assert "no trained weights: its vectors would be random features" in str(done.exception)
+    assert not (tmp_path / "pool").exists()
+    ask = ["--images", tmp_path / "photos", "--network", "resnet8", "--untrained"]
+    done = pool("create", tmp_path / "pool", *ask, "--size", 8)
     assert done.exit_code == 0, done.exception
+    assert "features were made with network resnet8, weights random, seed 0, shape [8, 8, 3]" in done.output
     found = ShardedPool(tmp_path / "pool")
     assert found.ids.tolist() == [f"{at}.png" for at in range(5)]
     assert found["features"].shape == (5, 64)
     assert len(np.unique(found["features"][:], axis=0)) == 5
     (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
-    ask = ["create", tmp_path / "rest", "--images", tmp_path / "photos", "--network", "resnet8", "--size", 8]
+    ask = ["create", tmp_path / "rest", *ask, "--size", 8]
     assert "--skip-broken" in str(pool(*ask).exception)
     done = pool(*ask, "--skip-broken")
     assert "1 files left out, the first is broken.png" in done.stderr
     assert ShardedPool(tmp_path / "rest").ids.tolist() == found.ids.tolist()
+
+
+def test_images_that_are_added_are_made_like_those_there_are(tmp_path):
+    pytest.importorskip("torch")
+    images = pytest.importorskip("PIL.Image")
+    for folder, at in (("all", 0), ("all", 1), ("first", 0), ("later", 1)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        pixels = np.random.default_rng(at).integers(0, 100 * (at + 1), (9, 9, 3)).astype(np.uint8)
+        images.fromarray(pixels).save(tmp_path / folder / f"{at}.png")
+    ask = ["--network", "resnet8", "--untrained", "--size", 8]
+    assert pool("create", tmp_path / "pool", "--images", tmp_path / "first", *ask).exit_code == 0
+    later = ["append", tmp_path / "pool", "--images", tmp_path / "later"]
+    for other, message in (
+        (["--network", "resnet8", "--untrained", "--size", 9], "made with shape [8, 8, 3], these with [9, 9, 3]"),
+        (["--network", "resnet18", "--untrained", "--size", 8], "made with network resnet8, these with resnet18"),
+    ):
+        assert message in str(pool(*later, *other).exception)
+    assert pool(*later, *ask).exit_code == 0
+    found = ShardedPool(tmp_path / "pool")
+    assert found.ids.tolist() == ["0.png", "1.png"]
+    before = found.manifest.made["features"]["scales"]  # those of the first items: a picture's vector stays what it is
+    one = pool("create", tmp_path / "one", "--images", tmp_path / "later", *ask)
+    assert one.exit_code == 0
+    assert ShardedPool(tmp_path / "one").manifest.made["features"]["scales"] != before
+    assert not np.allclose(ShardedPool(tmp_path / "one")["features"][:], found["features"][1:])
+    np.save(tmp_path / "f.npy", np.zeros((2, 3), np.float32))
+    assert pool("put", tmp_path / "pool", f"features={tmp_path / 'f.npy'}", "--replace").exit_code == 0
+    assert ShardedPool(tmp_path / "pool").manifest.made == {}
 
 
 @pytest.mark.parametrize(

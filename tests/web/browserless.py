@@ -16,10 +16,10 @@ PLENTY = Limits(enter=(1000, 1.0), answers=(100000, 1.0), reads=(100000, 1.0))
 
 
 class Server:
-    def __init__(self, desk: Desk, media=None, limits=PLENTY, address=None, secret=b"s" * 32):
+    def __init__(self, desk: Desk, media=None, limits=PLENTY, address=None, secret=b"s" * 32, folder=None):
         self.desk = desk
         self.address = address or Address()
-        self.office = Office(desk.store, self.address, secret, media, limits)
+        self.office = Office(desk.store, self.address, secret, media, limits, folder=folder)
         self.app = create_app(self.office)
 
     def visitor(self) -> TestClient:

@@ -16,7 +16,7 @@ from ncalr.web.folder import Folder, Source
 from ncalr.web.guard import Address
 from ncalr.web.limits import Limit, TooMany
 from ncalr.web.media import CannotShow, Decoder, Media
-from ncalr.web.store import people, projects, schema
+from ncalr.web.store import people, projects, review, schema
 
 ROLES = ("annotator", "reviewer", "owner")
 
@@ -49,6 +49,7 @@ TABLE = {
     ("PUT", "/api/guideline"): "owner",
     ("POST", "/api/classes"): "owner",
     ("GET", "/api/export"): "owner",
+    ("GET", "/api/model"): "owner",
 }
 BODIES = {
     "/api/next": {"tab": "t"},
@@ -409,10 +410,30 @@ def test_disputes_are_decided_by_a_reviewer_who_sees_what_was_said(small):
     rae = server.person("rae", "reviewer")
     [item] = take(rae, purpose="adjudicate")
     said = rae.get(f"/api/disputes/{item['token']}").json()
-    assert [(entry["by"], entry["answer"]) for entry in said] == [("ann", 0), ("ben", 1)]
+    assert said == [{"kind": "label", "answer": at, "people": 1} for at in (0, 1)]  # and not by whom
     assert rae.get("/api/disputes/other").status_code == 404
     assert say(rae, item, 1).status_code == 200
     assert rae.get("/api/state").json()["progress"]["status"]["labelled"] == 1
+
+
+def test_names_can_be_hidden_and_a_blind_look_never_shows_one_that_tells(small):
+    made = [projects.NewItem(name, "text") for name in ("cat/1", "photos/2", "scatter/3")]
+    projects.create(small.store, "p", "text", ["cat", "dog"], made)
+    for _ in made:
+        small.label("ann", 0)
+    doubts = [review.Doubt(at, 1.0, None, "why") for at in (1, 2, 3)]
+    small.store.write(lambda conn: review.enqueue(conn, 1, doubts, [], 0))
+    server = Server(small)
+    ben, own = server.person("ben"), server.person("own", "owner")
+    assert sorted(item["name"] for item in take(ben, 3, purpose="review")) == ["", "photos/2", "scatter/3"]
+    assert {entry["name"] for entry in server.person("ann").get("/api/history").json()} == {
+        "cat/1",
+        "photos/2",
+        "scatter/3",
+    }
+    assert own.patch("/api/settings", json={"hide_names": True}).status_code == 200
+    assert {item["name"] for item in take(ben, 3, purpose="review")} == {""}
+    assert {entry["name"] for entry in server.person("ann").get("/api/history").json()} == {""}
 
 
 def test_the_team_view_and_the_state(server):

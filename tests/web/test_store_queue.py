@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from ncalr.errors import BadInput
-from ncalr.web.store import answers, open_store, people, projects, queue, ranking, schema
+from ncalr.web.store import again, answers, open_store, people, projects, queue, ranking, schema
 
 
 def test_two_people_never_hold_one_item(office):
@@ -266,6 +266,27 @@ def test_ties_go_to_a_reviewer_and_not_to_an_annotator(office):
     [asked] = office.next("ann", purpose="adjudicate")
     with pytest.raises(BadInput, match="for reviewers"):
         office.say("ann", asked.item, 0, lease=asked.token)
+
+
+def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(office):
+    office.project(items=2, votes=2)
+    office.person("rae", "owner")
+    roy = office.person("roy", "reviewer")
+    for _ in range(2):
+        office.label("rae", 0)
+        office.label("ann", 1)
+
+    def waits(name):
+        return office.store.read(lambda conn: again.waiting(conn, office.person(name)))["decide"]
+
+    assert (waits("rae"), waits("roy"), waits("ann")) == (0, 2, 0)
+    assert office.next("rae", purpose="adjudicate") == []
+    office.label("roy", 0, purpose="adjudicate")
+    assert (waits("rae"), waits("roy")) == (0, 1)
+    office.store.write(lambda conn: people.change(conn, 1.0, roy, None, False))
+    assert waits("rae") == 1
+    lease, _ = office.label("rae", 0, purpose="adjudicate")
+    assert office.state(lease.item)["status"] == "labelled"
 
 
 def test_more_votes_open_the_items_again_and_fewer_close_them(office):

@@ -12,7 +12,7 @@ from sqlalchemy import inspect, text
 
 from ncalr.errors import BadInput, UnknownName
 from ncalr.web import figures
-from ncalr.web.store import copying, open_store, people, projects, review, schema, verdict
+from ncalr.web.store import again, copying, open_store, people, projects, review, schema, verdict
 from ncalr.web.store.clock import SteadyClock
 from ncalr.web.store.database import open_engine
 from ncalr.web.store.migrate import NewerDatabase, downgrade, upgrade, versions
@@ -409,6 +409,31 @@ def test_the_second_look_goes_to_somebody_else_blind_and_its_precision_is_known(
     assert found.open == 0
     assert office.counter("status:disputed") == 6
     assert ben.role == "annotator"
+
+
+def test_where_everybody_has_answered_the_longest_ago_looks_again_and_nobody_is_nagged(office):
+    office.project(items=6, votes=2)
+    for name in ("ann", "ben"):
+        for _ in range(6):
+            office.label(name, 0)
+    doubts = [review.Doubt(at, 1.0, 1, "why") for at in (1, 2)]
+    assert office.store.write(lambda conn: review.enqueue(conn, 1, doubts, [], 0)) == 2
+
+    def waits(name):
+        return office.store.read(lambda conn: again.waiting(conn, office.person(name)))["review"]
+
+    assert (waits("ann"), waits("ben")) == (2, 0)
+    assert office.next("ben", purpose="review") == []
+    lease, _ = office.label("ann", 0, purpose="review")
+    [number] = office.names([lease])
+    assert [row["status"] for row in office.rows(schema.review) if row["item_id"] == number] == ["agreed"]
+    cat = office.person("cat")  # somebody fresh: the rest is for her
+    assert (waits("ann"), waits("cat")) == (0, 1)
+    assert office.next("ann", purpose="review") == []
+    office.store.write(lambda conn: people.change(conn, 1.0, cat, None, False))
+    office.store.write(lambda conn: people.change(conn, 1.0, office.people["ben"], "reviewer", None))
+    office.people["ben"] = office.store.read(lambda conn: people.by_name(conn, "ben"))
+    assert (waits("ann"), waits("ben")) == (1, 1)  # a reviewer may as well
 
 
 def test_somebody_alone_checks_their_own_labels(small):

@@ -23,9 +23,10 @@ from ncalr.loop.state import replay
 from ncalr.oracles.oracle import LATER, REFUSED
 from ncalr.web import audit, figures, serve, sources
 from ncalr.web.folder import Folder, Source
+from ncalr.web.models import Choice
 from ncalr.web.oracle import People
 from ncalr.web.store import projects, reserve, schema
-from ncalr.web.worker import Worker, choose_learner, order
+from ncalr.web.worker import Worker, order
 
 CLASSES = ("sport", "food")
 WORDS = {"sport": "goal match team ball win", "food": "bread soup cake taste salt"}
@@ -124,7 +125,7 @@ def test_control_items_are_reserved_by_lot_and_the_strategy_never_gets_one(strat
         if not len(rest):
             break
         job = Job(pool, np.array(known), truth[known], 3, round=epoch, needs=needs, watch=rest)
-        ranked = order(choose_learner(rules, pool).fit(job), strategy, rules, epoch, 3)
+        ranked = order(Choice.of(rules, pool).learner().fit(job), strategy, rules, epoch, 3)
         assert len({place.item_id for place in ranked}) == len(ranked) == len(rest)
         assert {place.item_id for place in ranked if place.arm == "control"} == kept - set(known)
         near = [place.arm for place in ranked[:20]]
@@ -158,7 +159,7 @@ def test_without_a_control_arm_the_order_is_the_strategys(shop):
     needs = needs_of("badge") | {"logits", "features", "labelled_features", "labels"}
     open_ids = pool.ids[~np.isin(pool.ids, list(labels.closed))]
     job = Job(pool, labels.ids, labels.labels, 2, needs=needs, watch=open_ids)
-    model = choose_learner(rules, pool).fit(job)
+    model = Choice.of(rules, pool).learner().fit(job)
     ranked = order(model, "badge", rules, 1, 2)
     assert {place.arm for place in ranked} == {"strategy"}
     assert {place.probability for place in ranked} == {1.0}
@@ -264,7 +265,7 @@ def test_pictures_as_the_model_reads_them(tmp_path):
     assert pool.read(np.array([0]))[0, 0, 0].tolist() == [200, 200, 200]
     with pytest.raises(BadInput, match="none of the pictures"):
         sources.vectors(source, [2], ["torn.png"], [None], 16)
-    assert type(choose_learner(projects.Settings(), pool)).__name__ == "TorchLearner"
+    assert type(Choice.of(projects.Settings(), pool).learner()).__name__ == "TorchLearner"
 
 
 def test_what_is_no_source(tmp_path):

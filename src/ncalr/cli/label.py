@@ -29,6 +29,10 @@ def run(
     network: Annotated[str, typer.Option(help="A network by name; chosen from the data if none.")] = "",
     recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "",
     size: Annotated[int, typer.Option(help="Pixels a side, for the model.")] = 32,
+    hide_names: Annotated[
+        bool,
+        typer.Option("--hide-names/--show-names", help="Do not show what items are called; it may tell."),
+    ] = False,
     embeddings: Annotated[Path | None, typer.Option(help="A .npy file, a row an item: the model reads these.")] = None,
     text_column: Annotated[str, typer.Option(help="The column of texts.")] = "",
     id_column: Annotated[str, typer.Option(help="The column of permanent ids.")] = "",
@@ -54,7 +58,7 @@ def run(
     from ncalr.errors import BadInput
 
     missing_web()
-    from ncalr.web import sources, start
+    from ncalr.web import sources, start, worth
     from ncalr.web.folder import Folder
     from ncalr.web.guard import Address
     from ncalr.web.serve import check_exposure, entrance, free_port, serve
@@ -75,7 +79,7 @@ def run(
         if classes and not resume:
             raise BadInput(f"{folder.path} holds a project already; go on with: {again}")
         told = start.go_on(folder, store, None if itself else source, given, add)
-        print("\n".join([f"going on with {folder.path}", *told]))
+        print("\n".join([f"going on with {folder.path}", *told, *store.read(worth.told)]))
     else:
         if resume or not classes:
             raise BadInput(nothing_to_go_on_with(folder.path, store is not None, resume))
@@ -91,6 +95,7 @@ def run(
             network=network,
             recipe=recipe,
             size=size,
+            hide_names=hide_names,
         )
         found = sources.find(source, text_column, id_column, given.get("embeddings", ""))
         words = given.get("words", "")

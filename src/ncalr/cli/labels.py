@@ -41,10 +41,62 @@ def export(
     store.close()
 
 
-def _write_table(store: Any, form: str, out: Path) -> int:
-    """One file, whole or not at all; how many items."""
+@app.command("model")
+def model(project: Project, out: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
+    """Take out the trained model: weights (safetensors or .npy), classes and how items are read, no pickle."""
+    from ncalr.web import models, worth
+
+    folder, store = _open(project)
+    about = models.take_out(folder, out)
+    learnt = about.choice.network or "a linear model"
+    print(f"{out}: {learnt}, {len(about.classes)} classes, trained on {about.labels:,} labels")
+    for word in store.read(worth.told):
+        print(f"note: {word}")
+    store.close()
+
+
+@app.command("predict")
+def predict(
+    project: Project,
+    out: Annotated[Path, typer.Argument(help="A .csv file: name, class, probability.")],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every item, with the label where there is one; not only those without.")
+    ] = False,
+) -> None:
+    """Let the trained model say what the items are that nobody has labelled."""
     from ncalr.errors import BadInput
+    from ncalr.web import exchange, models, worth
+
+    if out.suffix.lower() != ".csv":
+        raise BadInput(f"predictions are written as .csv, got {out.name!r}")
+    folder, store = _open(project)
+    kept = models.load(models.current(folder))
+    guesses = models.Guesses(kept, folder, store, everything)
+    columns = {"name": "name", **({"label": "label"} if everything else {}), "class": "guess"}
+    columns["probability"] = "probability"
+    rows = ([getattr(guess, name) for name in columns.values()] for guess in guesses)
+    count = _written_whole(out, rows, lambda found, file: exchange.write_cells(list(columns), found, file))
+    print(f"{count:,} predictions of a model trained on {kept.about.labels:,} labels written to {out}")
+    if guesses.unread:
+        print(f"{len(guesses.unread):,} pictures could not be read, the first is {guesses.unread[0]!r}")
+    for word in store.read(worth.told):
+        print(f"note: {word}")
+    store.close()
+
+
+def _write_table(store: Any, form: str, out: Path) -> int:
+    """The labels in one file, whole or not at all; how many items."""
     from ncalr.web import exchange
+
+    def write(conn: Any) -> int:
+        return _written_whole(out, exchange.records(conn), lambda found, file: exchange.write(found, form, file))
+
+    return int(store.read(write))
+
+
+def _written_whole(out: Path, rows: Any, write: Any) -> int:
+    """`write(rows, file)` into a file that appears whole or not at all; how many rows there were."""
+    from ncalr.errors import BadInput
 
     if out.is_dir() or not out.absolute().parent.is_dir():
         what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
@@ -52,15 +104,15 @@ def _write_table(store: Any, form: str, out: Path) -> int:
     part = out.with_name(out.name + ".part")
     count = 0
 
-    def counted(found: Any) -> Any:
+    def counted() -> Any:
         nonlocal count
-        for record in found:
+        for row in rows:
             count += 1
-            yield record
+            yield row
 
     try:
         with part.open("wb") as file:
-            store.read(lambda conn: exchange.write(counted(exchange.records(conn)), form, file))
+            write(counted(), file)
         part.replace(out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None

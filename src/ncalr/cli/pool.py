@@ -28,6 +28,9 @@ Images = Annotated[Path | None, typer.Option(help="A folder of images, made vect
 Network = Annotated[str, typer.Option(help="A network by name, such as 'timm:NAME(pretrained=true)'.")]
 Size = Annotated[int, typer.Option(help="Pixels that images are brought to.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out files that cannot be read as an image.")]
+Untrained = Annotated[
+    bool, typer.Option("--untrained", help="Take the network although its weights are random: random features.")
+]
 Device = Annotated[str | None, typer.Option(help="Where the network runs: cpu or cuda.")]
 ShardItems = Annotated[int | None, typer.Option(help="Items a shard; about 128 MB if not given.")]
 
@@ -46,6 +49,7 @@ def create(
     network: Network = "",
     size: Size = 224,
     skip_broken: SkipBroken = False,
+    untrained: Untrained = False,
     device: Device = None,
     shard_items: ShardItems = None,
 ) -> None:
@@ -56,9 +60,15 @@ def create(
     from ncalr.data.manifest import read_manifest
     from ncalr.data.shards import write_shards
 
-    blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, skip_broken, device)
+    made: dict[str, Any] = {}
+    stored: dict[str, str] = {}
+    if images is not None:
+        _check_images_alone(sources, ids, rename, columns, network)
+        blocks, made = _embedded(images, network, size, skip_broken, untrained, device)
+    else:
+        blocks, stored = _blocks(sources or [], ids, _pairs(rename), columns)
     stored |= _pairs(dtype)
-    write_shards(folder, blocks, shard_items=shard_items, dtypes=stored)
+    write_shards(folder, blocks, shard_items=shard_items, dtypes=stored, made=made)
     info(folder)
     _note_strangers(read_manifest(folder).columns)
 
@@ -74,14 +84,22 @@ def append(
     network: Network = "",
     size: Size = 224,
     skip_broken: SkipBroken = False,
+    untrained: Untrained = False,
     device: Device = None,
     shard_items: ShardItems = None,
 ) -> None:
     """Add items to a pool. If anything fails (a full disk, too), the pool is as it was."""
+    from ncalr.data.manifest import read_manifest
     from ncalr.data.shards import append_shards
 
-    blocks, _ = _blocks(sources or [], ids, _pairs(rename), columns, images, network, size, skip_broken, device)
-    append_shards(folder, blocks, shard_items=shard_items)
+    made: dict[str, Any] = {}
+    if images is not None:
+        _check_images_alone(sources, ids, rename, columns, network)
+        before = read_manifest(folder).made.get("features")
+        blocks, made = _embedded(images, network, size, skip_broken, untrained, device, before)
+    else:
+        blocks, _ = _blocks(sources or [], ids, _pairs(rename), columns)
+    append_shards(folder, blocks, shard_items=shard_items, made=made)
     info(folder)
 
 
@@ -130,6 +148,9 @@ def info(folder: Folder) -> None:
         print(f"  {name:<24} {kind}")
     if IDS not in manifest.columns:
         print(f"  {IDS:<24} 0..{manifest.rows - 1}")
+    for name, facts in manifest.made.items():
+        known = ", ".join(f"{key} {value}" for key, value in facts.items() if key != "scales")
+        print(f"  {name} were made with {known}")
 
 
 @app.command()
@@ -164,30 +185,40 @@ def export(folder: Folder, out: Annotated[Path, typer.Argument(help="A .parquet 
     print(f"{to_parquet(folder, out):,} items written to {out}")
 
 
-def _blocks(
-    sources: list[str],
-    ids: str | None,
-    rename: dict[str, str],
-    columns: str | None,
-    images: Path | None,
+def _check_images_alone(sources: Any, ids: Any, rename: Any, columns: Any, network: str) -> None:
+    from ncalr.errors import BadInput
+
+    if sources or not network or rename or columns or ids:
+        raise BadInput("--images needs --network, and no other sources, --ids, --rename or --columns")
+
+
+def _embedded(
+    images: Path,
     network: str,
     size: int,
     skip_broken: bool,
+    untrained: bool,
     device: str | None,
+    before: dict[str, Any] | None = None,
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """The vectors of a folder of images, block after block, and what they depend on; `before`: of those there are."""
+    from ncalr.data.images import ImagePool
+    from ncalr.learn.embed import check_trained, embed, facts
+
+    check_trained(network, untrained)
+    pool = ImagePool(images, size=size, skip_broken=skip_broken, advice="--skip-broken")
+    if pool.skipped:
+        print(f"{len(pool.skipped)} files left out, the first is {pool.skipped[0]}", file=sys.stderr)
+    made = facts(pool, network, untrained=untrained, before=before)
+    return embed(pool, network, device=device, untrained=untrained, scales=made["scales"]), {"features": made}
+
+
+def _blocks(
+    sources: list[str], ids: str | None, rename: dict[str, str], columns: str | None
 ) -> tuple[Any, dict[str, str]]:
     """The blocks to write and how some columns are stored."""
     from ncalr.errors import BadInput
 
-    if images is not None:
-        from ncalr.data.images import ImagePool
-        from ncalr.learn.embed import embed
-
-        if sources or not network or rename or columns or ids:
-            raise BadInput("--images needs --network, and no other sources, --ids, --rename or --columns")
-        pool = ImagePool(images, size=size, skip_broken=skip_broken, advice="--skip-broken")
-        if pool.skipped:
-            print(f"{len(pool.skipped)} files left out, the first is {pool.skipped[0]}", file=sys.stderr)
-        return embed(pool, network, device=device), {}
     named = [source for source in sources if "=" in source]
     if not sources or (named and len(named) < len(sources)):
         raise BadInput("give columns as NAME=FILE.npy, or tables, or --images; tables and columns cannot be mixed")

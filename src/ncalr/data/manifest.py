@@ -5,13 +5,15 @@
      "shards": [{"rows": 262144,
                  "files": {"features": {"file": "features-00000.npy", "bytes": 134217856, "dtype": "<f2",
                                         "block": 2048, "checksums": ["03ab...", ...]}, ...}}, ...],
-     "puts": 0, "gone": []}
+     "puts": 0, "gone": [],
+     "made": {"features": {"network": "timm:resnet18(pretrained=true)", "weights": "pretrained", ...}}}
 
 Every file has one checksum for each `block` of its rows, so that what is read is looked at as it is read, and damage is
 known by its rows. Ids are a column called `ids` where they were given; without it they are 0..n-1. `dtype` of a column
 is what it means (`bfloat16` too), that of a file what NumPy reads (`<u2` then). `puts` counts how often columns were
 put or dropped (the files of the third put are `flips.put3-00000.npy`), and `gone` are the files that the last of them
-made superfluous.
+made superfluous. `made` says of columns that a network made what they depend on, so that items that are added are made
+alike.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,7 @@ class Manifest:
     shards: tuple[Shard, ...]
     puts: int = 0
     gone: tuple[str, ...] = ()
+    made: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -124,4 +127,5 @@ def _parsed(facts: Mapping[str, Any]) -> Manifest:
         shards.append(Shard(int(shard["rows"]), files))
     if not shards or not columns.keys() - {IDS}:
         raise ValueError("shards or columns")
-    return Manifest(columns, tuple(shards), int(facts.get("puts", 0)), tuple(map(str, facts.get("gone", ()))))
+    gone = tuple(map(str, facts.get("gone", ())))
+    return Manifest(columns, tuple(shards), int(facts.get("puts", 0)), gone, dict(facts.get("made", {})))

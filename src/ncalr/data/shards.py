@@ -104,6 +104,7 @@ def write_shards(
     *,
     shard_items: int | None = None,
     dtypes: Mapping[str, str] | None = None,
+    made: Mapping[str, dict[str, Any]] | None = None,
 ) -> ShardedPool:
     """Write a pool into a folder and open it.
 
@@ -111,7 +112,7 @@ def write_shards(
     kind. Images are uint8 (height, width, channels), vectors floating-point (d,), tokens whole numbers (length,). A
     block may name its `ids`, or all are given at once. `dtypes` says how to store floating-point columns: float16,
     bfloat16 (also from its bits, uint16) or float32. At most one shard is held in memory (`shard_items` items; about
-    128 MB if not given).
+    128 MB if not given). `made` says, by column, what the values depend on (`ncalr.learn.embed.facts`).
     """
     target = Path(folder)
     if (target / MANIFEST).exists():
@@ -120,7 +121,7 @@ def write_shards(
     target.mkdir(parents=True, exist_ok=True)
     try:
         with _writing(target):
-            _add(target, None, blocks, ids, shard_items, dtypes or {})
+            _add(target, None, blocks, ids, shard_items, dtypes or {}, made or {})
     except BaseException:
         if not there:
             (target / "lock").unlink(missing_ok=True)
@@ -130,13 +131,36 @@ def write_shards(
     return ShardedPool(target)
 
 
-def append_shards(folder: str | Path, blocks: Any, ids: Any = None, *, shard_items: int | None = None) -> ShardedPool:
-    """Add items to a pool: the same columns, new ids where it has ids. The pool is as it was if anything fails."""
+def append_shards(
+    folder: str | Path,
+    blocks: Any,
+    ids: Any = None,
+    *,
+    shard_items: int | None = None,
+    made: Mapping[str, dict[str, Any]] | None = None,
+) -> ShardedPool:
+    """Add items to a pool: the same columns, new ids where it has ids. The pool is as it was if anything fails.
+
+    What the values depend on (`made`), where it is known of both, must be the same.
+    """
     target = Path(folder)
     read_manifest(target)
     with _writing(target):
-        _add(target, read_manifest(target), blocks, ids, shard_items, {})
+        old = read_manifest(target)
+        _check_made(target, old, made or {})
+        _add(target, old, blocks, ids, shard_items, {}, made or {})
     return ShardedPool(target)
+
+
+def _check_made(folder: Path, old: Manifest, made: Mapping[str, dict[str, Any]]) -> None:
+    for column, facts in made.items():
+        there = old.made.get(column, facts)
+        for name in sorted(facts.keys() | there.keys()):
+            if facts.get(name) != there.get(name):
+                raise BadInput(
+                    f"the {column} of {folder} were made with {name} {there.get(name)}, these with {facts.get(name)}: "
+                    "they cannot be compared. Add the items with what made the others, or write a new pool"
+                )
 
 
 def put_columns(
@@ -200,14 +224,20 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _add(
-    folder: Path, old: Manifest | None, blocks: Any, ids: Any, shard_items: int | None, dtypes: Mapping[str, str]
+    folder: Path,
+    old: Manifest | None,
+    blocks: Any,
+    ids: Any,
+    shard_items: int | None,
+    dtypes: Mapping[str, str],
+    made_by: Mapping[str, dict[str, Any]],
 ) -> None:
     """Write the new shards, then the manifest; on any failure remove what was written."""
     made: list[Path] = []
     try:
         columns, shards = _shards(folder, old, blocks, ids, shard_items, dtypes, made)
         old = old or Manifest({}, ())
-        Manifest(columns, (*old.shards, *shards), old.puts, old.gone).write(folder)
+        Manifest(columns, (*old.shards, *shards), old.puts, old.gone, {**old.made, **made_by}).write(folder)
     except BaseException:
         _undo(folder, made)
         raise
@@ -238,7 +268,8 @@ def _put(folder: Path, old: Manifest, kinds: Mapping[str, Kind], ready: Mapping[
             start += shard.rows
         columns = {name: kind for name, kind in {**old.columns, **kinds}.items() if name not in out}
         gone = old.names - {file.file for shard in shards for file in shard.files.values()}
-        Manifest(columns, tuple(shards), old.puts + 1, tuple(sorted(gone))).write(folder)
+        made_by = {name: facts for name, facts in old.made.items() if name not in out and name not in ready}
+        Manifest(columns, tuple(shards), old.puts + 1, tuple(sorted(gone)), made_by).write(folder)
     except BaseException:
         _undo(folder, made)
         raise

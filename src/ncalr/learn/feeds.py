@@ -7,7 +7,7 @@ is known before any label is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -28,11 +28,16 @@ class Normaliser:
         self.scale = (1 / torch.as_tensor(deviation, dtype=torch.float32)).to(device)  # there when this returns
 
     @classmethod
-    def of(cls, pool: Pool, device: torch.device) -> Normaliser:
-        """From the pool's own mean and deviation: of each channel for images, of all dimensions for vectors."""
+    def of(cls, pool: Pool, device: torch.device, scales: Mapping[str, Any] | None = None) -> Normaliser:
+        """From the pool's own mean and deviation: of each channel for images, of all dimensions for vectors.
+
+        Or from the `scales` of another pool.
+        """
+        images, tokens = len(pool.shape) == 3, len(pool.shape) == 1 and pool.dtype.kind != "f"
+        if scales is not None:
+            return cls(images, tokens, scales["mean"], scales["deviation"], device)
         rows = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
         sample = pool.read(rows)
-        images, tokens = len(pool.shape) == 3, len(pool.shape) == 1 and pool.dtype.kind != "f"
         if tokens:
             return cls(images, tokens, [0.0], [1.0], device)
         mean = sample.mean(axis=tuple(range(sample.ndim - 1)), dtype=np.float64)

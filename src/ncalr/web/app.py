@@ -32,16 +32,17 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from starlette.staticfiles import StaticFiles
 
 import ncalr
 from ncalr.errors import BadInput, NcalrError
-from ncalr.web import exchange, figures
+from ncalr.web import exchange, figures, models
+from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
-from ncalr.web.store import Store, answers, people, projects, queue, schema
+from ncalr.web.store import Store, again, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
 from ncalr.web.store.people import NotAllowed, Person, Spent
@@ -70,8 +71,9 @@ class Office:
         media: Media | None = None,
         limits: Limits | None = None,
         training: bool = True,
+        folder: Folder | None = None,
     ) -> None:
-        self.store, self.address, self.media, self._secret = store, address, media, secret
+        self.store, self.address, self.media, self._secret, self.folder = store, address, media, secret, folder
         chosen, clock = limits or Limits(), store.clock
         self.enter = Limit("attempts to come in", *chosen.enter, clock)
         self.answers = Limit("answers", *chosen.answers, clock)
@@ -168,6 +170,7 @@ class Rules(Body):
     strategy: str | None = Field(None, max_length=500)
     step: int | None = None
     lease_seconds: float | None = None
+    hide_names: bool | None = None
 
 
 class Words(Body):
@@ -434,6 +437,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             now = store.clock.now()
             return {
                 "progress": figures.progress(conn),
+                "waiting": again.waiting(conn, person),
                 "model": figures.freshness(conn, now, office.training),
                 "own": figures.own(conn, person),
                 "guideline": projects.load(conn).guideline,
@@ -454,7 +458,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
             if len(leases) < wish.want and queue.take_over(conn, now, person, wish.tab, office.started):
                 leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
-            reply: dict[str, Any] = {"items": [vars(lease) for lease in leases], "now": now}
+            reply: dict[str, Any] = {"items": _told(conn, leases), "now": now}
             if len(leases) < wish.want:
                 found = queue.emptiness(conn, now, person, wish.tab)
                 reply["rest"] = {**asdict(found), "done": found.done}
@@ -491,7 +495,12 @@ def _add_work(app: FastAPI, office: Office) -> None:
     def history(
         person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: int | None = None
     ) -> list[dict[str, Any]]:
-        return store.read(lambda conn: answers.history(conn, person, limit, before))
+        def look(conn: Any) -> list[dict[str, Any]]:
+            found = answers.history(conn, person, limit, before)
+            hidden = projects.load(conn).settings.hide_names
+            return [{**entry, "name": ""} for entry in found] if hidden else found
+
+        return store.read(look)
 
     @app.get("/api/items/{key}/picture")
     def picture(_person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
@@ -513,6 +522,17 @@ def _add_work(app: FastAPI, office: Office) -> None:
     @app.get("/api/leases/{token}/why")
     def why(person: Annotator, token: Key) -> dict[str, Any]:
         return store.read(lambda conn: queue.why(conn, token, person))
+
+
+def _told(conn: Connection, leases: list[queue.Lease]) -> list[dict[str, Any]]:
+    """What a tab is told of its items: no names where they are hidden, and in a blind second look none that tells."""
+    hidden = projects.load(conn).settings.hide_names
+    blind = projects.classes(conn) if any(lease.purpose == "review" for lease in leases) else []
+
+    def name(lease: queue.Lease) -> str:
+        return "" if hidden or (lease.purpose == "review" and again.tells(lease.name, blind)) else lease.name
+
+    return [{**vars(lease), "name": name(lease)} for lease in leases]
 
 
 # The team
@@ -560,7 +580,8 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
 
 def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
-    table, vote, who = schema.lease, schema.vote, schema.person
+    """The answers, and how many gave each; who gave which is not told before it is decided."""
+    table, vote = schema.lease, schema.vote
     held = conn.execute(
         select(table.c.item_id).where(
             table.c.token == lease, table.c.person_id == person.id, table.c.purpose == "adjudicate"
@@ -569,12 +590,12 @@ def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
     if held is None:
         raise NoSuchItem("there is no such item of yours to decide")
     rows = conn.execute(
-        select(vote.c.kind, vote.c.answer, who.c.name)
-        .join(who, who.c.id == vote.c.person_id)
+        select(vote.c.kind, vote.c.answer, func.count().label("people"))
         .where(vote.c.item_id == held, vote.c.kind != "skip")
-        .order_by(vote.c.seq)
+        .group_by(vote.c.kind, vote.c.answer)
+        .order_by(vote.c.kind, vote.c.answer)
     )
-    return [{"by": row.name, "kind": row.kind, "answer": row.answer} for row in rows]
+    return [dict(row._mapping) for row in rows]
 
 
 # Rules and exports
@@ -617,11 +638,31 @@ def _add_rules(app: FastAPI, office: Office) -> None:
         if form not in exchange.WRITERS:
             raise BadInput(f"exports come as {', '.join(exchange.WRITERS)}")
         with office.export_alone():
-            file = tempfile.SpooledTemporaryFile(max_size=2**24)  # noqa: SIM115 (closed when it was sent)
-            store.read(lambda conn: exchange.write(exchange.records(conn), form, file))
-        file.seek(0)
+            file = _spooled(lambda file: store.read(lambda conn: exchange.write(exchange.records(conn), form, file)))
         headers = {"content-disposition": f"attachment; filename=labels.{exchange.ENDINGS[form]}"}
         return StreamingResponse(_pieces(file), media_type=exchange.TYPES[form], headers=headers)
+
+    @app.get("/api/model")
+    def model(_person: Owner) -> Response:
+        folder = office.folder
+        if folder is None:
+            raise BadInput("this server has no folder that keeps a model")
+        with office.export_alone():
+            file = _spooled(lambda file: models.pack(folder, file))
+        headers = {"content-disposition": "attachment; filename=model.zip"}
+        return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
+
+
+def _spooled(write: Callable[[Any], None]) -> Any:
+    """A file with what was written to it, to be read from its beginning; closed by whoever sends it."""
+    file = tempfile.SpooledTemporaryFile(max_size=2**24)  # noqa: SIM115 (closed when it was sent)
+    try:
+        write(file)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
 
 
 def _pieces(file: Any) -> Iterator[bytes]:

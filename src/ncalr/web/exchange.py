@@ -312,12 +312,20 @@ def _record(row: Any, votes: tuple[Opinion, ...], asked: Any, names: list[str]) 
 
 
 def _write_csv(given: Iterable[Record], target: Any, between: str = ",") -> None:
+    rows = (
+        {**asdict(record), "votes": json.dumps([asdict(vote) for vote in record.votes], ensure_ascii=False)}.values()
+        for record in given
+    )
+    write_cells([entry.name for entry in fields(Record)], rows, target, between)
+
+
+def write_cells(columns: list[str], rows: Iterable[Iterable[Any]], target: Any, between: str = ",") -> None:
+    """A table to a binary file; what a spreadsheet would run is escaped."""
     text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=True)
     out = csv.writer(text, delimiter=between, lineterminator="\r\n")  # a cell with either of the two is then quoted
-    out.writerow([entry.name for entry in fields(Record)])
-    for record in given:
-        plain = {**asdict(record), "votes": json.dumps([asdict(vote) for vote in record.votes], ensure_ascii=False)}
-        out.writerow([_cell(value) for value in plain.values()])
+    out.writerow(columns)
+    for row in rows:
+        out.writerow([_cell(value) for value in row])
     text.detach()
 
 

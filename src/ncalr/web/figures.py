@@ -92,6 +92,7 @@ def freshness(conn: Connection, now: float, training: Training | None = None) ->
     return {
         "epoch": project.epoch,
         "labels": row.labels if row else 0,
+        "worth": json.loads(row.facts).get("worth") if row else None,
         "age": now - row.ready if row else None,
         "answers_since": _since(conn, row.seq) if row else projects.counters(conn).get("answers", 0),
         "worker": state,

@@ -5,7 +5,7 @@ photos.ncalr/
   secret           256 random bits, this installation's own (0600)
   labels.db        SQLite, unless project.json names a PostgreSQL
   journal.jsonl    the rounds, in the format of every other run of ncalr
-  model/           the last model
+  model/           the last model (`ncalr.web.models`)
   cache/           pictures as they were shown
 """
 

@@ -153,7 +153,7 @@ def serve(
 
     source = folder.source()
     media = Media(Path(source.path), folder.path / "cache") if source.kind == "image" else None
-    app = create_app(Office(store, address, folder.secret(), media, limits, training))
+    app = create_app(Office(store, address, folder.secret(), media, limits, training, folder))
     config = uvicorn.Config(
         app,
         host=address.host,

@@ -73,23 +73,33 @@ def items(source: Source) -> Iterator[NewItem]:
     yield from take_stock(source).items
 
 
+class NothingToRead(BadInput):
+    """None of the pictures can be read."""
+
+
 def vectors(
-    source: Source, ids: Sequence[int], names: Sequence[str], texts: Sequence[str | None], size: int
+    source: Source,
+    ids: Sequence[int],
+    names: Sequence[str],
+    texts: Sequence[str | None],
+    size: int,
+    words: Words | None = None,
 ) -> ArrayPool:
     """The items as a pool a learner reads: embeddings where there are some, else pixels, else words.
 
-    A picture that cannot be read is not in the pool.
+    Texts are read by these `words`, or by their own. A picture that cannot be read is not in the pool.
     """
     if source.embeddings:
         return _embeddings(Path(source.embeddings), ids)
     if source.kind == "text":
-        return ArrayPool(Words.of([text or "" for text in texts])[1], np.array(ids))
+        said = [text or "" for text in texts]
+        return ArrayPool(words(said) if words else Words.of(said)[1], np.array(ids))
     root = Path(source.path)
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda name: _pixels(root / name, size), names))
     whole = [(id_, pixels) for id_, pixels in zip(ids, found, strict=True) if pixels is not None]
     if not whole:
-        raise BadInput("none of the pictures could be read")
+        raise NothingToRead("none of the pictures could be read")
     return ArrayPool(np.stack([pixels for _, pixels in whole]), np.array([id_ for id_, _ in whole]))
 
 

@@ -24,7 +24,7 @@ from ncalr.web.store.projects import NewItem, Settings
 RULES = {"first": "first_training"}
 """Options whose setting is called otherwise."""
 
-SETTINGS = ("strategy", "control", "suggestions", "first", "step", "network", "recipe", "size")
+SETTINGS = ("strategy", "control", "suggestions", "first", "step", "network", "recipe", "size", "hide_names")
 FIXED = {
     "seed": "it decided the first order when the project was made; start a new project for another",
     "database": "take the project there with: ncalr labels move PROJECT URL",

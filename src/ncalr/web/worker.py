@@ -12,8 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,17 @@ from sqlalchemy import Connection, select, update
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import ArrayPool, positions_of
+from ncalr.data.words import Words
 from ncalr.geometry.statistics import to_numpy
-from ncalr.learn.learner import Job, Learner, needs_of
+from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.loop.run import redundancy
 from ncalr.oracles.oracle import REFUSED
-from ncalr.web import sources
+from ncalr.web import sources, worth
 from ncalr.web.audit import FEWEST, Audit, Findings, doubts
 from ncalr.web.courtesy import step_back
 from ncalr.web.folder import Folder
+from ncalr.web.models import OWN, About, Choice, keep
 from ncalr.web.store import Store, answers, projects, ranking, reserve, review, schema
 from ncalr.web.store.projects import Project, Settings
 from ncalr.web.store.ranking import Ranked, Trained
@@ -62,7 +63,9 @@ class Worker:
     def __init__(self, folder: Folder, store: Store, learner: Learner | None = None, audit: Audit = doubts) -> None:
         self.folder, self.store, self.audit = folder, store, audit
         self._learner = learner
+        self._choice = Choice(OWN)
         self._pool: ArrayPool | None = None
+        self._words: Words | None = None
         self.state, self.message = "waiting", ""
 
     def due(self, project: Project, labels: Labels, last_seq: int, epoch: int) -> str:
@@ -110,14 +113,19 @@ class Worker:
         facts["covered"] = len(np.unique(labels.labels))
         facts["redundancy"] = _redundancy(model, ranked[: project.settings.step])
         facts["reserved"] = self.store.read(lambda conn: reserve.touched(conn, pool.ids, project.settings))
+        last = self.store.read(worth.latest)
+        facts |= {"worth": asdict(last)} if last else {}
         ids, found = self._audit(pool, labels, len(names))
         if found is not None:
             facts["audit"] = {"wrong": found.share, "agrees": found.agrees, "asked": found.asked}
         written = ranking.prepare(self.store, ranked)
+        self._keep(model, project.settings, names, len(labels.ids), written)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
         if found is not None and project.settings.check_share:
             self._second_look(project.settings, ids, found, written)
         self._write_journal(written, len(labels.ids), facts)
+        if worth.is_due(int(known.sum()), last):
+            self._weigh(job, names, written)
         self.say("waiting", "")
         return True
 
@@ -141,16 +149,19 @@ class Worker:
     def pool(self, rules: Settings) -> ArrayPool:
         """The items as the model reads them; made once."""
         if self._pool is None:
-            rows = self.store.read(_first_items)
-            self._pool = sources.vectors(
-                self.folder.source(), [r.id for r in rows], [r.name for r in rows], [r.text for r in rows], rules.size
-            )
+            rows, source = self.store.read(_first_items), self.folder.source()
+            texts = [row.text for row in rows]
+            if source.kind == "text" and not source.embeddings:
+                self._words = Words.of([text or "" for text in texts])[0]
+            ids, names = [row.id for row in rows], [row.name for row in rows]
+            self._pool = sources.vectors(source, ids, names, texts, rules.size, self._words)
         return self._pool
 
     def learner(self, rules: Settings, pool: ArrayPool) -> Learner:
         """What learns: a small network for images where torch is there, a linear model for vectors."""
         if self._learner is None:
-            self._learner = choose_learner(rules, pool)
+            self._choice = Choice.of(rules, pool)
+            self._learner = self._choice.learner()
         return self._learner
 
     def say(self, state: str, message: str) -> None:
@@ -180,6 +191,19 @@ class Worker:
             frozenset(closed),
         )
         return project, labels, projects.classes(conn), int(seq or 0)
+
+    def _keep(self, model: Model, rules: Settings, names: list[str], labelled: int, epoch: int) -> None:
+        """The model goes into the project's folder before its order is used: what is there is never older than that."""
+        about = About(epoch, labelled, names, self._choice, rules.size, self.folder.source().embeddings)
+        keep(self.folder, model, about, self._words)
+
+    def _weigh(self, job: Job, names: list[str], epoch: int) -> None:
+        """Whether such a model says more than the commonest class; its order is in use meanwhile."""
+        assert self._learner is not None  # noqa: S101 (it has just learnt)
+        self.say("scoring", f"on {len(job.ids)} labels it is not shown")
+        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed)
+        if found is not None:
+            self.store.write(lambda conn: worth.write(conn, epoch, found))
 
     def _audit(self, pool: ArrayPool, labels: Labels, classes: int) -> tuple[Any, Findings | None]:
         """What the audit says about the labels there are; nothing while they are few, or of one class."""
@@ -281,20 +305,6 @@ def control_places(count: int, share: float, rng: np.random.Generator) -> list[b
     places = np.zeros(count, bool)
     places[starts[starts < count].astype(int)] = True
     return places.tolist()  # type: ignore[no-any-return]
-
-
-def choose_learner(rules: Settings, pool: ArrayPool) -> Learner:
-    """A network for images, where torch is installed; else a linear model on vectors or pixels."""
-    images = len(pool.shape) == 3
-    if (images or rules.network) and find_spec("torch") is not None:
-        from ncalr.learn import TorchLearner
-
-        return TorchLearner(rules.network or "resnet8", rules.recipe or "digits", progress=False)
-    from sklearn.linear_model import LogisticRegression
-
-    from ncalr.learn.sklearn_learner import SklearnLearner
-
-    return SklearnLearner(LogisticRegression(max_iter=200))
 
 
 def _reasons(

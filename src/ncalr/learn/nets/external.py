@@ -265,6 +265,18 @@ def is_external(text: str) -> bool:
     return text.strip().partition(":")[0] in EXTERNAL
 
 
+def is_trained(text: str) -> bool:
+    """Whether a network of this name comes with weights that were trained.
+
+    >>> is_trained("timm:resnet18"), is_trained("timm:resnet18(pretrained=true)"), is_trained("resnet18")
+    (False, True, False)
+    """
+    if not is_external(text):
+        return False
+    kind, _, options = read_name(text)
+    return bool(options.get("pretrained", inspect.signature(EXTERNAL[kind]).parameters["pretrained"].default))
+
+
 def external_network(text: str, classes: int, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """The network that a text such as `timm:resnet18(pretrained=true)` stands for."""
     kind, name, written = read_name(text)

@@ -18,7 +18,9 @@ export class Labelling {
     Object.assign(this, { project, person, outbox, tab, hooks });
     this.queues = {};
     this.purpose = "label";
-    this.done = []; // answers of this session, oldest first: undo walks back through all of them
+    this.done = []; // answers since the page was opened, oldest first: undo walks back through them, then through the server's
+    this.older = false;
+    this.undoing = false;
     this.board = keyboard(project.classes);
     this.paint();
     this.other = new BroadcastChannel("ncalr");
@@ -114,7 +116,7 @@ export class Labelling {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
     $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
-      el("bdi", {}, entry.by), ": ", el("b", { dir: "auto" }, words(this.project, entry)))));
+      `${entry.people} ${entry.people === 1 ? "says" : "say"}: `, el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 
   answer(kind, number = null) {
@@ -143,12 +145,23 @@ export class Labelling {
   }
 
   async undo() {
-    const last = this.done.pop();
-    if (!last) {
-      say("Nothing to undo in this session. Older answers are in the history.");
-      this.hooks.history();
-      return;
-    }
+    if (this.undoing) return;
+    this.undoing = true;
+    try { await this.takeBack(this.done.pop() ?? (await this.earlier())); } finally { this.undoing = false; }
+  }
+
+  // The newest answer from before this page was opened, as the server has it; all that was said here is there first.
+  async earlier() {
+    await this.outbox.drained(2000);
+    const [entry] = await ask("GET", "/api/history?limit=1").catch(() => { say("No connection; try again in a moment."); return []; });
+    this.older = Boolean(entry);
+    if (!entry) return null;
+    const item = { item: entry.item, token: entry.lease, text: entry.text, name: entry.name, suggestion: null };
+    return { id: entry.id, item, kind: entry.kind, answer: entry.answer, purpose: entry.purpose, based_on: entry.based_on };
+  }
+
+  async takeBack(last) {
+    if (!last) { say("Nothing to undo."); this.tellLast(); return; }
     this.outbox.put({ id: uuid(), body: { item: last.item.item, kind: "undo", lease: last.item.token, based_on: last.id, answered: Date.now() / 1000, ...this.underGuideline() } });
     this.purpose = last.purpose;
     this.hooks.view(last.purpose);
@@ -174,6 +187,12 @@ export class Labelling {
   // The version of the guidelines that this person was shown; a server that does not ask for it is not told.
   underGuideline() { return this.guideline === undefined ? {} : { guideline: this.guideline }; }
 
+  // Whether there are answers from before this page was opened.
+  tellOlder(answers) {
+    this.older = answers > this.done.length;
+    $("undo").disabled = !this.done.length && !this.older;
+  }
+
   flash(kind, number) {
     const button = kind === "label" ? this.buttons[number] : $("others").querySelector(`[data-kind="${kind}"]`);
     if (!button) return;
@@ -185,7 +204,7 @@ export class Labelling {
     const last = this.done.at(-1);
     $("last").textContent = last ? `Last: ${words(this.project, last)}` : "";
     $("why-button").disabled = !last;
-    $("undo").disabled = !this.done.length;
+    $("undo").disabled = !this.done.length && !this.older;
     if (last) say(words(this.project, last));
   }
 
@@ -252,6 +271,15 @@ export function freshness(model) {
   const busy = off ? "; training is switched off" : model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
   if (off && !model.epoch) return ["Training is switched off", false];
   if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
+  const poor = worthless(model);
   const since = model.answers_since ? `, ${model.answers_since} ${model.answers_since === 1 ? "answer" : "answers"} since` : "";
-  return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}`, false];
+  return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}${poor ? "; no better than a constant yet" : ""}`, false];
+}
+
+// What to say where the model says no more than its commonest class would, on labels it was not shown; else nothing.
+export function worthless(model) {
+  const worth = model.worth;
+  if (!worth || worth.better) return null;
+  const of = (count) => `${Math.round((100 * count) / worth.labels)} %`;
+  return `The model is not clearly better than always saying “${worth.always}”: right on ${of(worth.right)} of ${worth.labels} labels it was not shown, against ${of(worth.commonest)}. More labels help, and vectors of a trained network (ncalr embed) help most.`;
 }

@@ -3,7 +3,7 @@
 import { $, el, say, show, uuid } from "./dom.js";
 import { ask, whoami } from "./net.js";
 import { Outbox, waitingOfOthers } from "./outbox.js";
-import { Labelling, freshness, words } from "./label.js";
+import { Labelling, freshness, words, worthless } from "./label.js";
 import { notice } from "./notices.js";
 import { showHistory as listHistory } from "./history.js";
 import { Guide } from "./guide.js";
@@ -106,7 +106,7 @@ async function start() {
   let tab = sessionStorage.getItem("ncalr-tab");
   if (!tab || performance.getEntriesByType("navigation")[0]?.type === "navigate") tab = uuid();
   sessionStorage.setItem("ncalr-tab", tab);
-  labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, history: showHistory, view: mark });
+  labelling = new Labelling(project, me, outbox, tab, { out, connected, empty, working, answered, refresh, view: mark });
   outbox.tell();
   outbox.kick();
   guide = new Guide(project, me, labelling);
@@ -191,9 +191,9 @@ function tellEmpty(rest, purpose) {
   const { title, text } = emptyWords(rest, purpose);
   $("empty-title").textContent = title;
   $("empty-text").textContent = text;
-  if (labelling.done.length) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
-  const decides = purpose === "label" && me.role !== "annotator" && count.disputes > 0;
-  if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${count.disputes.toLocaleString()} to decide`));
+  if (labelling.done.length || labelling.older) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
+  const decides = purpose === "label" && count.decide > 0;
+  if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${count.decide.toLocaleString()} to decide`));
   if (purpose !== "label") actions.push(el("button", { class: "primary", onclick: () => choose("label") }, "Back to labelling"));
   else if (count.review) actions.push(el("button", { class: decides ? null : "primary", onclick: () => choose("review") }, "Take a second look"));
   if (me.role !== "annotator") actions.push(el("button", { onclick: () => choose("team") }, "Team view"));
@@ -201,9 +201,9 @@ function tellEmpty(rest, purpose) {
 }
 
 function emptyWords(rest, purpose) {
-  if (purpose === "review" && count.review) return { title: `None for you right now, ${count.review} in line`, text: "They are your own answers, which somebody else has to look at, or they are on a screen already." };
+  if (purpose === "review" && count.inLine) return { title: `None for you right now, ${count.inLine} in line`, text: "They are your own answers, which somebody else has to look at, or they are on a screen already." };
   if (purpose === "review") return { title: "No label is in doubt", text: "Doubtful labels come here after a training." };
-  if (purpose === "adjudicate" && count.disputes) return { title: `None for you right now, ${count.disputes} to decide`, text: "They are on the screen of somebody who decides, or in another tab of yours." };
+  if (purpose === "adjudicate" && count.disputes) return { title: `None for you right now, ${count.disputes} to decide`, text: "They are for a reviewer who took no part in them, or on a screen already." };
   if (purpose === "adjudicate") return { title: "Nothing to decide", text: "Items that people disagree about come here." };
   if (!rest) return { title: "No connection", text: "Items will come as soon as the server answers." };
   if (rest.done && count.disputes) {
@@ -240,18 +240,23 @@ async function look() {
     const { progress, model } = state;
     const disputes = progress.undecided ?? progress.status.disputed + progress.status.unclear;
     const several = project.votes > 1 && progress.wanted !== undefined; // what counts then is answers
-    const next = { done: several ? progress.answers : progress.closed, all: several ? progress.wanted : progress.items, several, review: progress.review, disputes };
-    const changed = next.review !== count.review || next.disputes !== count.disputes;
+    const { review, decide } = state.waiting; // what this person can do something about
+    const next = { done: several ? progress.answers : progress.closed, all: several ? progress.wanted : progress.items, several, review, decide, disputes, inLine: progress.review };
+    const changed = ["review", "decide", "disputes", "inLine"].some((name) => next[name] !== count[name]);
     count = next;
     paintProgress();
     if (changed && !$("empty").hidden) paintEmpty();
-    $("review-count").textContent = progress.review || "";
-    show($("view-review"), progress.review > 0 || view === "review");
-    $("dispute-count").textContent = disputes || "";
-    show($("view-adjudicate"), me.role !== "annotator" && (disputes > 0 || view === "adjudicate"));
+    $("review-count").textContent = review || "";
+    show($("view-review"), review > 0 || view === "review");
+    $("dispute-count").textContent = decide || "";
+    show($("view-adjudicate"), me.role !== "annotator" && (decide > 0 || view === "adjudicate"));
     const [text, trouble] = freshness(model);
     $("fresh").textContent = trouble ? "" : text;
     notice("training", trouble ? text : null);
+    tellWorth(model);
+    labelling.tellOlder(state.own.answers);
+    const added = progress.classes.length > project.classes.length;
+    notice("classes", added ? "A class was added." : null, "Reload", () => location.reload());
     document.body.dataset.epoch = model.epoch;
     connected(true);
     if (state.guideline !== undefined) await guide.is(state.guideline);
@@ -259,6 +264,13 @@ async function look() {
     if (problem.out) out();
     else connected(false);
   }
+}
+
+// Whoever can do something about a model that has learnt nothing is told, until they have seen it.
+function tellWorth(model) {
+  const poor = me.role === "owner" ? worthless(model) : null;
+  const hidden = `ncalr-worth-hidden:${model.worth?.labels}`;
+  notice("worth", poor && !sessionStorage.getItem(hidden) ? poor : null, "Hide", () => sessionStorage.setItem(hidden, "yes"));
 }
 
 function paintProgress() {

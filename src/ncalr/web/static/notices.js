@@ -2,7 +2,7 @@
 
 import { $, el, show } from "./dom.js";
 
-const ORDER = ["start", "gone", "answer", "guide", "others", "training"];
+const ORDER = ["start", "gone", "answer", "guide", "classes", "others", "training", "worth"];
 const lines = new Map();
 
 export function notice(kind, text, action = "", then = () => {}) {

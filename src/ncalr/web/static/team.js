@@ -16,7 +16,7 @@ export async function showTeam(me, project) {
   if (found.card.length) tiles.push(card(found));
   tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
-  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project));
+  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project, found.model));
   $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, ...tiles));
 }
 
@@ -175,17 +175,62 @@ function invite() {
   return el("div", {}, el("p", {}, "Invite somebody new by a link (whoever was here before gets a new link of their own, above):"), el("div", { class: "row" }, role, el("button", { onclick: make }, "Make a link")), place);
 }
 
-function owner(settings, project) {
-  const votes = el("input", { class: "field", type: "number", min: 1, max: 50, value: settings.votes, id: "votes", "aria-label": "Votes an item" });
-  const hints = el("input", { type: "checkbox", id: "hints", checked: settings.suggestions });
+// A field with its name before it.
+function field(id, name, type, value, more = {}) {
+  const input = el("input", { class: "field", type, id, value, ...more });
+  return [input, el("div", { class: "row" }, el("label", { for: id }, name), input)];
+}
+
+function check(id, name, checked) {
+  const input = el("input", { type: "checkbox", id, checked });
+  return [input, el("p", {}, el("label", {}, input, ` ${name}`))];
+}
+
+// A button that does something, and says below what came of it.
+function doing(name, act) {
   const note = el("p", { role: "status" });
-  const save = async () => {
-    try {
-      await ask("PATCH", "/api/settings", { votes: Number(votes.value), suggestions: hints.checked });
-      project.votes = Number(votes.value);
-      note.textContent = "Saved.";
-    } catch (problem) { note.textContent = problem.message; }
+  const run = async () => {
+    try { note.textContent = await act(); } catch (problem) { note.textContent = problem.message; }
   };
+  return [el("button", { onclick: run }, name), note];
+}
+
+function rules(settings, project) {
+  const [votes, votesRow] = field("votes", "Votes an item", "number", settings.votes, { min: 1, max: 50 });
+  const [hints, hintsRow] = check("hints", "Show the model's guess, on a random half", settings.suggestions);
+  const [hide, hideRow] = check("hide-names", "Hide the items' names", settings.hide_names);
+  const [strategy, strategyRow] = field("strategy", "Chosen by", "text", settings.strategy, { spellcheck: false, autocomplete: "off" });
+  const [control, controlRow] = field("control", "Drawn at random, %", "number", Math.round(1000 * settings.control) / 10, { min: 0, max: 99, step: "any" });
+  const [step, stepRow] = field("step", "Answers between trainings", "number", settings.step, { min: 1 });
+  const [lease, leaseRow] = field("lease", "An item is held for, seconds", "number", settings.lease_seconds, { min: 5 });
+  const save = async () => {
+    const wanted = {
+      votes: Number(votes.value), suggestions: hints.checked, hide_names: hide.checked, strategy: strategy.value.trim(),
+      control: Number(control.value) / 100, step: Number(step.value), lease_seconds: Number(lease.value),
+    };
+    await ask("PATCH", "/api/settings", wanted);
+    project.votes = wanted.votes;
+    return "Saved. What chooses, and how much is drawn, holds from the next training on.";
+  };
+  return tile("Rules", votesRow, hintsRow, hideRow, el("details", {}, el("summary", {}, "More"), strategyRow, controlRow, stepRow, leaseRow), ...doing("Save rules", save));
+}
+
+function upkeep() {
+  const [name, row] = field("new-class", "One more class", "text", "", { maxlength: 200, autocomplete: "off" });
+  const add = async () => {
+    await ask("POST", "/api/classes", { name: name.value });
+    const said = `“${name.value.trim()}” is added, for good. Pages that are open offer to reload.`;
+    name.value = "";
+    return said;
+  };
+  const free = async () => {
+    const { released } = await ask("POST", "/api/leases/clear");
+    return `${released} ${released === 1 ? "item is" : "items are"} free again. Answers to them still count.`;
+  };
+  return tile("Upkeep", row, ...doing("Add the class", add), el("p", {}, "Items on screens that nobody sits at are free by themselves after a while; or now:"), ...doing("Take all items back", free));
+}
+
+function owner(settings, project, model) {
   const words = el("textarea", { class: "field", "aria-label": "Guidelines" });
   words.value = project.guideline.text;
   const told = el("p", { role: "status" });
@@ -199,8 +244,11 @@ function owner(settings, project) {
   const writing = tile("Guidelines", words, el("div", { class: "row" }, el("button", { onclick: write }, "Save guidelines")), told);
   writing.classList.add("wide");
   return [
-    tile("Rules", el("div", { class: "row" }, el("label", { for: "votes" }, "Votes an item "), votes), el("p", {}, el("label", {}, hints, " Show the model's guess, on a random half")), el("button", { onclick: save }, "Save rules"), note),
-    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and how the item came to be asked. For figures about the whole folder take the rows with the arm control or random, all with the same weight.")),
+    rules(settings, project),
+    upkeep(),
+    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and how the item came to be asked. For figures about the whole folder take the rows with the arm control or random, all with the same weight."),
+      model.epoch ? el("div", { class: "row" }, el("a", { href: "/api/model", download: "", id: "export-model" }, el("button", { tabindex: -1 }, "The trained model"))) : null,
+      el("p", {}, model.epoch ? "A zip file without pickle. What the model says of the items nobody has labelled: ncalr labels predict." : "The trained model is here after the first training.")),
     writing,
   ];
 }

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, Integer, String, and_, bindparam, delete, func, insert, select, true, update
 
 from ncalr.errors import BadInput, NcalrError
-from ncalr.web.store import projects, queue, ranking, schema
+from ncalr.web.store import again, projects, queue, ranking, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
 from ncalr.web.store.upsert import add_up, upsert
@@ -198,7 +198,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
     """This person's answers as they stand, newest first."""
     votes, items, events = schema.vote, schema.item, schema.event
     rows = (
-        select(votes, items.c.key, items.c.name, items.c.text, events.c.lease, events.c.answered)
+        select(votes, *again.shown(items), events.c.lease, events.c.answered, events.c.based_on)
         .select_from(votes.join(items, items.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
         .where(votes.c.person_id == person.id)
         .order_by(votes.c.seq.desc())
@@ -218,6 +218,7 @@ def history(conn: Connection, person: Person, limit: int = 50, before: int | Non
             "purpose": row.purpose,
             "lease": row.lease,
             "answered": row.answered,
+            "based_on": row.based_on,
         }
         for row in conn.execute(rows)
     ]

@@ -39,6 +39,7 @@ class Settings:
     network: str = ""  # for TorchLearner; chosen from the data where it is empty
     recipe: str = ""
     size: int = 32  # images are brought to this many pixels for the model
+    hide_names: bool = False  # do not show what an item is called: its name may give the answer away
 
     def __post_init__(self) -> None:
         if not 0 <= self.control < 1 or not 0 <= self.check_share <= 1:

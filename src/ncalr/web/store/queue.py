@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, literal_column, or_, select, update
+from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, literal_column, select, update
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput
-from ncalr.web.store import projects, schema
+from ncalr.web.store import again, projects, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.schema import HELD
 from ncalr.web.store.upsert import upsert
@@ -78,9 +78,9 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     if missing <= 0:
         return held
     if purpose == "review":
-        chosen = _doubtful(conn, person, missing)
+        chosen = again.doubtful(conn, person, missing)
     elif purpose == "adjudicate":
-        chosen = _disputed(conn, missing)
+        chosen = again.disputed(conn, person, missing)
     else:
         chosen = _next(conn, project, person, missing)
     if chosen:
@@ -221,73 +221,6 @@ def _skipped(conn: Connection, project: projects.Project, person: Person, count:
     return [{name: row._mapping[name] for name in names} for row in rows]
 
 
-def _doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, Any]]:
-    """Open places of the second queue, never one's own labels while there is somebody else to ask."""
-    table, leases, votes, items = schema.review, schema.lease, schema.vote, schema.item
-    taken = exists().where(leases.c.review_id == table.c.id, leases.c.status == HELD)
-    own = exists().where(votes.c.item_id == table.c.item_id, votes.c.person_id == person.id, votes.c.kind != "skip")
-    rows = (
-        select(table, *_shown(items))
-        .join(items, items.c.id == table.c.item_id)
-        .where(table.c.status == "open", ~taken)
-        .order_by(table.c.id)
-        .limit(count)
-    )
-    if not alone(conn):
-        rows = rows.where(~own)
-    return [
-        {
-            "item_id": row.item_id,
-            "epoch": row.epoch,
-            "rank": row.id,
-            "arm": "review",
-            "score": None,
-            "probability": None,
-            "predicted": None,
-            "review_id": row.id,
-            "key": row.key,
-            "name": row.name,
-            "text": row.text,
-        }
-        for row in conn.execute(rows)
-    ]
-
-
-def alone(conn: Connection) -> bool:
-    """Whether one person does it all, who then has to check their own labels, blind."""
-    people = schema.person
-    return int(conn.execute(select(func.count()).where(people.c.active.is_(True))).scalar_one()) == 1
-
-
-def _disputed(conn: Connection, count: int) -> list[dict[str, Any]]:
-    states, leases, items = schema.state, schema.lease, schema.item
-    taken = exists().where(
-        leases.c.item_id == states.c.item_id, leases.c.status == HELD, leases.c.purpose == "adjudicate"
-    )
-    rows = conn.execute(
-        select(states.c.item_id, *_shown(items))
-        .join(items, items.c.id == states.c.item_id)
-        .where(or_(states.c.status == "disputed", states.c.status == "unclear"), ~taken)
-        .order_by(states.c.seq)
-        .limit(count)
-    )
-    return [
-        {
-            "item_id": row.item_id,
-            "epoch": 0,
-            "rank": 0,
-            "arm": "adjudicate",
-            "score": None,
-            "probability": None,
-            "predicted": None,
-            "key": row.key,
-            "name": row.name,
-            "text": row.text,
-        }
-        for row in rows
-    ]
-
-
 def _terms(
     now: float,
     project: projects.Project,
@@ -337,11 +270,6 @@ def _lease(row: Mapping[Any, Any], item: Mapping[Any, Any]) -> Lease:
     return Lease(row["token"], item["key"], row["purpose"], row["expires"], item["name"], item["text"], suggestion)
 
 
-def _shown(items: Any) -> tuple[Any, ...]:
-    """What a tab is told of an item."""
-    return items.c.key, items.c.name, items.c.text
-
-
 def why(conn: Connection, token: str, person: Person) -> dict[str, Any]:
     """Why an item was chosen: only for whoever held the lease, and only once it is answered."""
     table = schema.lease
@@ -376,7 +304,7 @@ def _put_off() -> Any:
     votes, states, events, items = schema.vote, schema.state, schema.event, schema.item
     joined = votes.join(states, states.c.item_id == votes.c.item_id).join(events, events.c.id == votes.c.event)
     return (
-        select(events, *_shown(items))
+        select(events, *again.shown(items))
         .select_from(joined.join(items, items.c.id == votes.c.item_id))
         .where(votes.c.person_id == bindparam("person"), votes.c.kind == "skip", states.c.status == "open")
         .where(_wanted(votes.c.item_id))
@@ -391,7 +319,7 @@ def _in_hand(table: Any) -> Any:
 
 
 _HELD = (
-    select(schema.lease, *_shown(schema.item))
+    select(schema.lease, *again.shown(schema.item))
     .join(schema.item, schema.item.c.id == schema.lease.c.item_id)
     .where(_in_hand(schema.lease))
     .order_by(schema.lease.c.granted, schema.lease.c.epoch.desc(), schema.lease.c.rank)
@@ -405,7 +333,7 @@ _EXPIRE = (
 _GRANT = insert(schema.lease)
 _FIRST = _in_order(schema.ranking.c.rank).limit(1)
 _FREE = (
-    _in_order(schema.ranking, *_shown(schema.item))
+    _in_order(schema.ranking, *again.shown(schema.item))
     .join(schema.item, schema.item.c.id == schema.ranking.c.item_id)
     .where(_wanted(schema.ranking.c.item_id))
     .limit(bindparam("limit", type_=Integer))
