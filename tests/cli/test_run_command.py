@@ -38,6 +38,13 @@ def test_run_resume_report(tmp_path):
     assert "cmap " in page
 
 
+def test_a_wrong_value_of_a_strategy_s_option_is_said_before_anything_is_claimed_or_trained(tmp_path):
+    out = tmp_path / "out"
+    refused = invoke("run", "digits", "--against", "margin,ncal(fusion=rnk)", *SMALL, "--device", "cpu", "--out", out)
+    assert "fusion must be 'zscore', 'rank' or 'winsor', got 'rnk'" in str(refused.exception)
+    assert not out.exists()
+
+
 def test_a_folder_of_texts(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for split, count in (("train", 60), ("test", 20)):
