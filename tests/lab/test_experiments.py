@@ -27,7 +27,7 @@ from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
-from ncalr.oracles import Annotators, Noisy, Truth
+from ncalr.oracles import REFUSED, Annotators, Noisy, Refusing, Truth
 
 EXPERIMENT = Experiment(strategies=("ncal", "random", "margin"), seeds=2, start=12, step=8, end=28)
 
@@ -582,3 +582,36 @@ def test_settings_are_the_same_for_all_strategies_of_a_seed():
     stratified = settings_of(Experiment(stratified=True), dataset)(0)
     places = np.searchsorted(dataset.pool.ids, stratified.first)
     assert np.bincount(dataset.labels[places], minlength=10).min() >= 3
+
+
+def refusing(rate):
+    """What a seed works on, with an oracle that cannot tell what some items are."""
+
+    def found(seed):
+        work = setting(seed)
+        return replace(work, oracle=Refusing(work.oracle, rate, seed=seed))
+
+    return found
+
+
+def test_runs_in_which_items_are_refused_are_compared_on_their_budgets(tmp_path):
+    learner = Counting()
+    conduct(EXPERIMENT, learner, refusing(0.2), 4, tmp_path)
+    assert learner.trained == 2 + 2 * 3 * 2, "the first of a seed is shared, and there is one a budget"
+    runs = read_runs(tmp_path)
+    assert any(label == REFUSED for run in runs for line in run.lines for label in line.get("labels", []))
+    curves, notes = curves_of(runs)
+    assert curves.budgets.tolist() == [12, 20, 28]
+    assert not notes
+    write_report(tmp_path)
+    found = json.loads((tmp_path / "summary.json").read_text())
+    assert all(area["mean"] is not None for area in found["aubc"].values())
+
+
+def test_trainings_that_are_short_of_answers_count_at_their_budget(tmp_path):
+    conduct(replace(EXPERIMENT, seeds=1), Counting(), refusing(0.93), 4, tmp_path)
+    runs = read_runs(tmp_path)
+    assert all(run.lines[-1]["stop"] for run in runs)
+    _, notes = curves_of(runs)
+    assert any("trainings had another number of answers than planned (-" in note for note in notes), notes
+    assert any("Each counts at its planned budget" in note for note in notes)

@@ -71,6 +71,20 @@ def apart(runs: list[Run]) -> list[str]:
     ]
 
 
+def unanswered(runs: list[Run]) -> list[str]:
+    """A word where trainings had fewer or more answers than planned: they count at their planned budget."""
+    trained = [line for run in runs for line in run.lines if "accuracy" in line]
+    off = [line.get("answers", line["labelled"]) - line["planned"] for line in trained if "planned" in line]
+    if not off:
+        return []
+    least, most = min(off), max(off)
+    between = f"{least:+,}" if least == most else f"{least:+,} to {most:+,}"
+    return [
+        f"{len(off)} of {len(trained)} trainings had another number of answers than planned ({between}): questions "
+        "were not answered, or answers were taken back or came late. Each counts at its planned budget."
+    ]
+
+
 def first_gap(runs: list[Run]) -> float:
     """How far first trainings of a seed on the same labels are apart, at most."""
     first: dict[tuple[int, str], list[float]] = {}

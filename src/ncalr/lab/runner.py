@@ -22,7 +22,7 @@ from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
 from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
-from ncalr.loop.state import Line, State, replay
+from ncalr.loop.state import Line, State, replay, spent
 from ncalr.loop.stopping import stops_of
 
 Watcher = Callable[["Run"], None]
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def accuracies(self) -> list[tuple[int, float]]:
-        """Answers (labels, where there is one an item) and accuracy of every training so far."""
+        """Budget (answers, or labels where there is one an item) and accuracy of every training so far."""
         return [(spent(line), line["accuracy"]) for line in self.lines if "accuracy" in line]
 
 
@@ -155,11 +155,6 @@ def pairs(experiment: Experiment) -> list[tuple[str, int]]:
     """Every strategy with every seed."""
     seeds = range(experiment.first_seed, experiment.first_seed + experiment.seeds)
     return [(strategy, seed) for seed in seeds for strategy in experiment.strategies]
-
-
-def spent(line: Line) -> int:
-    """How much of the budget was spent before a training."""
-    return int(line["answers"] if "answers" in line else line["labelled"])
 
 
 def slug(strategy: str, seed: int) -> str:
