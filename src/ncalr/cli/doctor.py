@@ -49,7 +49,7 @@ def examine(root: str | None = None) -> dict[str, Any]:
     from importlib.util import find_spec
 
     from ncalr.data import DATASETS, data_root
-    from ncalr.loop.journal import environment
+    from ncalr.loop.environment import environment
 
     place = data_root(root)
     extras = {

@@ -19,7 +19,7 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.card import card_section
-from ncalr.lab.comparison import apart, cost, of_first, power, savings, unanswered
+from ncalr.lab.comparison import apart, cost, made_by, of_first, power, savings, unanswered
 from ncalr.lab.evaluations import evaluations, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
@@ -267,7 +267,7 @@ def _page(
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
-    words = few([*notes, *apart(runs), *power(found), *found.get("notes", [])])
+    words = few([*notes, *made_by(runs), *apart(runs), *power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(words_of(experiment))}</p>",
