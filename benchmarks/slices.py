@@ -117,12 +117,12 @@ def status(out: Path, plan: Group) -> None:
 
 
 def keep(out: Path, target: Path) -> None:
-    """Copy every JSON file below `out`, without models, scores of single picks and the name of a machine's kernel.
+    """Copy every JSON file below `out`, without models and checkpoints, scores of single picks and a kernel's name.
 
     Posteriors that were learnt go too, where a run has ended: they are most of its journal, and nothing needs them.
     """
     for source in sorted(out.rglob("*.json*")):
-        if "models" in source.relative_to(out).parts:
+        if {"models", "training"} & set(source.relative_to(out).parts):
             continue
         place = target / source.relative_to(out)
         place.parent.mkdir(parents=True, exist_ok=True)

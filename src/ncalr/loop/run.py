@@ -121,10 +121,13 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
             needs=needs_of(plan.strategy) | plan.policy.needs | ({"logits"} if plan.control else set()),
             watch=_open_ids(setting.pool, state),
             soft=state.targets(plan.classes),
+            folder=training_folder(journal.folder),
+            own=True,
         )
         model = yield job
         _keep(plan.keep, model, journal.folder, number)
         _write(journal, state, changed | one_round(plan, setting, state, model, number))
+        clear_training(journal.folder)
     return state
 
 
@@ -165,6 +168,16 @@ def run(
 def model_folder(run: Path, number: int) -> Path:
     """Where the model of a round lies, if it is kept."""
     return run / "models" / f"round-{number:02d}"
+
+
+def training_folder(run: Path) -> Path:
+    """Where the training that is under way keeps its checkpoint, so that a killed one goes on from there."""
+    return run / "training"
+
+
+def clear_training(run: Path) -> None:
+    """Its line is in the journal: nothing is left to go on from."""
+    shutil.rmtree(training_folder(run), ignore_errors=True)
 
 
 def _keep(which: str, model: Model, run: Path, number: int) -> None:
