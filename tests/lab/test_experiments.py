@@ -569,6 +569,35 @@ def test_the_board_shows_means(whole):
     assert len(Board(Experiment(start=10, step=1, end=40), wanted=False).table().columns) <= 11
 
 
+def test_the_board_shows_trainings_under_way(whole, monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr("ncalr.lab.live.time.perf_counter", lambda: now[0])
+    board = Board(EXPERIMENT, wanted=False, lines=True)
+    runs = [replace(run, lines=[]) for run in read_runs(whole[0])]
+    for run in runs:
+        board.show(run)
+    board.trainings.start(0, 10)
+    board.began(0, runs[:3])
+    board.began(1, runs[3:4])
+    for epoch in range(1, 6):
+        now[0] += 4.0
+        board.trainings.step(0, epoch, 120)
+    assert [row.plain for row in board.picture().renderables[1:]] == [
+        "3 runs together, seed 0, training 1 of 3: epoch 5 of 10, 30 images/s, 0:00:20 left",
+        "ncal, seed 1, training 1 of 3: epoch 0 of 10",
+        "all trainings: about 0:01:28 left",
+    ]
+    assert not capsys.readouterr().err, "a log hears nothing of short trainings"
+    for epoch in range(6, 11):
+        now[0] += 25.0
+        board.trainings.step(0, epoch, 120)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2, "at most a line a minute"
+    assert said[0].startswith("3 runs together, seed 0, training 1 of 3: epoch 7 of 10, ")
+    board.trainings.done(0)
+    assert len(board.picture().renderables) == 3
+
+
 def test_settings_are_the_same_for_all_strategies_of_a_seed():
     from ncalr.data import load
 
