@@ -65,6 +65,15 @@ def test_a_folder_of_texts(tmp_path):
     assert looked.exit_code == 0, looked.output
 
 
+def test_a_table_of_texts(tmp_path):
+    rows = [f"a {('dull', 'great')[at % 2]} film {at % 7},{('no', 'yes')[at % 2]}" for at in range(100)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    out = tmp_path / "out"
+    done = invoke("run", tmp_path / "texts.csv", *SMALL, "--network", "mlp", "--device", "cpu", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert invoke("resume", out, "--device", "cpu").exit_code == 0
+
+
 def test_from_a_file(tmp_path):
     config = tmp_path / "e.toml"
     config.write_text(
