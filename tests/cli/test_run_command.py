@@ -102,10 +102,12 @@ def test_the_papers_budgets():
 
 def test_doctor_says_what_is_missing(tmp_path, monkeypatch):
     (tmp_path / "cifar10").mkdir()
+    (tmp_path / "mini_imagenet64").mkdir()
     facts = json.loads(invoke("doctor", "--root", tmp_path, "--json").output)
     assert facts["datasets"]["digits"]
     assert facts["datasets"]["cifar10"]
     assert not facts["datasets"]["cifar100"]
+    assert facts["datasets"]["mini_imagenet"], "under its other name"
     assert facts["devices"][0] == "cpu"
     assert facts["extras"]["torch"]["here"]
     monkeypatch.setitem(
@@ -114,6 +116,12 @@ def test_doctor_says_what_is_missing(tmp_path, monkeypatch):
     text = invoke("doctor", "--root", tmp_path).output
     assert "no_such_module" in text
     assert "pip install 'ncalr[lab]'" in text
+    lines = text.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.strip().startswith("cifar100 "))
+    assert "not there; 50,000 items and 10,000 for the test, 100 classes; licence: none stated" in lines[at]
+    assert f"download('cifar100', '{tmp_path}')" in lines[at + 1]
+    assert any("It comes from https://image-net.org" in line and f"{tmp_path}/imagenet100" in line for line in lines)
+    assert "download('cifar10'" not in text, "what is here need not be fetched"
 
 
 def test_a_wrong_dataset_is_named(tmp_path):

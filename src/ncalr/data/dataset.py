@@ -302,9 +302,7 @@ def _entry(name: str) -> Entry:
     for entry in DATASETS.values():
         if name == entry.name or name in entry.aliases:
             return entry
-    other = (
-        "Nor is there such a folder here; a folder of images or a dataset of the Hub: 'folder:PATH'; a table: its path."
-    )
+    other = "Nor is there such a folder here; a folder of images or a set of the Hub: 'folder:PATH'; a table: its path."
     raise unknown("dataset", name, DATASETS, other)
 
 
@@ -324,12 +322,22 @@ def _missing(entry: Entry, folder: Path, root: Path) -> str:
     what = "a dataset" if entry is _FOLDER else entry.name
     absent = "" if entry is _FOLDER or root.is_dir() else f" (there is no folder {root}: give the root that there is)"
     text = f"{what} is not in {folder}{absent}; expected there: {expected}. "
-    if entry.archives:
-        line = f"from ncalr.data.dataset import download; download('{entry.name}', '{root}')"
-        return text + f'To get it: python -c "{line}" ({", ".join(archive.url for archive in entry.archives)})'
     if entry is _FOLDER:
         return text.strip()
-    return text + f"It comes from {entry.source}. Another place: the argument root, or NCALR_DATA"
+    urls = f" ({', '.join(archive.url for archive in entry.archives)})" if entry.archives else ""
+    return f"{text}{how_to_get(entry, root)}{urls}. Another place: the argument root, or NCALR_DATA"
+
+
+def is_there(entry: Entry, root: Path) -> bool:
+    """Whether a dataset ships with a package, or has a folder below the root."""
+    return not (entry.files or entry.arrays) or _folder(entry, root).is_dir()
+
+
+def how_to_get(entry: Entry, root: Path) -> str:
+    """The line that fetches a dataset, or where it comes from and where to put it."""
+    if entry.archives:
+        return f"To get it: python -c \"from ncalr.data.dataset import download; download('{entry.name}', '{root}')\""
+    return f"It comes from {entry.source}; put it into {root / entry.name} as {entry.files}"
 
 
 # Downloads
