@@ -16,7 +16,7 @@ from small import learner, plan, setting
 import ncalr
 from ncalr.errors import BadInput, NcalrError
 from ncalr.loop.journal import Journal, without_times
-from ncalr.loop.run import Plan, run
+from ncalr.loop.run import MORE, Plan, run
 from ncalr.loop.state import replay, spent
 from ncalr.loop.stopping import Stops, stops_of
 from ncalr.oracles import LATER, REFUSED, Refusing
@@ -168,6 +168,9 @@ def test_where_nobody_can_tell_any_more_trainings_say_which_budget_they_are_of(t
     assert [spent(line) for line in trained][:3] == [12, 20, 28]
     assert len(trained) <= 5
     assert state.ended
+    for line in trained[1:-1]:
+        assert len(line.get("calls", [])) <= 1 + MORE
+        assert len(line["scores"]) == len(line["ids"]), "a reason for each that was asked about, and for no other"
 
 
 def test_a_control_arm_is_random_and_predicted_before_it_is_asked(tmp_path):

@@ -115,4 +115,4 @@ class Checkpoint:
         assert self.folder is not None  # noqa: S101 (the callers looked)
         for path in self.folder.glob("training-*.safetensors"):
             if path.name != but:
-                path.unlink()
+                path.unlink(missing_ok=True)  # every rank may clear

@@ -294,7 +294,7 @@ class _Asked:
         there.
         """
         missing = len(ids)
-        while ids and len(self.order) <= MORE:
+        while ids:
             call = _asked(self.setting, ids)
             self.line = _joined(self.line, call) if self.line["ids"] else call
             self.order.append(len(ids))
@@ -303,7 +303,8 @@ class _Asked:
             self.left -= len(known)
             missing -= len(known)
             nobody = all(label == LATER for label in call["labels"])
-            ids = others(self.line["ids"], missing) if missing and not nobody else []
+            enough = not missing or nobody or len(self.order) > MORE
+            ids = [] if enough else others(self.line["ids"], missing)
 
     def again(self, doubted: list[Any]) -> None:
         """Ask about items that have fewer answers than they should, and about those that are doubted."""
