@@ -130,3 +130,14 @@ def test_a_run_that_goes_on_elsewhere_says_from_which_round_on(tmp_path, monkeyp
     assert json.loads((tmp_path / "environment.json").read_text())["versions"] == here["versions"]
     Journal(tmp_path).begin({"strategy": "ncal"})
     assert len(read_environments(tmp_path)) == 3, "to look at a run is not to go on with it"
+
+
+def test_to_know_the_environment_starts_no_program(monkeypatch):
+    """One that is starting when the run is killed holds its lock a little longer, and the next run finds it busy."""
+
+    def started(*_, **__):
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setattr("platform._uname_cache", None)
+    assert environment()["processor"]

@@ -39,7 +39,7 @@ def environment() -> Facts:
     return {
         "python": platform.python_version(),
         "system": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": platform.machine(),  # processor() starts a program, which holds a killed run's lock
         "cores": os.cpu_count(),
         **_torch_facts(),
         "versions": versions,
