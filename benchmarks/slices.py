@@ -117,12 +117,12 @@ def status(out: Path, plan: Group) -> None:
 
 
 def keep(out: Path, target: Path) -> None:
-    """Copy every JSON file below `out`, without models, scores of single picks and the name of a machine's kernel.
+    """Copy every JSON file below `out`, without models and checkpoints, scores of single picks and a kernel's name.
 
     Posteriors that were learnt go too, where a run has ended: they are most of its journal, and nothing needs them.
     """
     for source in sorted(out.rglob("*.json*")):
-        if "models" in source.relative_to(out).parts:
+        if {"models", "training"} & set(source.relative_to(out).parts):
             continue
         place = target / source.relative_to(out)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -134,10 +134,15 @@ def keep(out: Path, target: Path) -> None:
                     line.get("consensus", {}).pop("soft", None)
             text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         elif source.name == "environment.json":
-            text = (
-                json.dumps({name: fact for name, fact in json.loads(text).items() if name != "system"}, indent=1) + "\n"
-            )
+            facts = _without_system(json.loads(text))
+            if "later" in facts:
+                facts["later"] = [_without_system(one) for one in facts["later"]]
+            text = json.dumps(facts, indent=1) + "\n"
         place.write_text(text)
+
+
+def _without_system(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in facts.items() if name != "system"}
 
 
 def _compact(line: dict[str, Any]) -> dict[str, Any]:

@@ -289,8 +289,14 @@ def test_bad_options_are_refused():
     for radius in (0, -1.5):
         with pytest.raises(BadInput, match=f"radius must be positive, got {radius}"):
             query(f"maxherding(select=coverage(radius={radius}))", 1, features=features)
-    with pytest.raises(BadInput, match="limit must be at least k = 3, got 2"):
-        query("maxherding(select=coverage(limit=2))", 3, features=features)
+    with pytest.raises(BadInput, match="limit must be at least 1, got 0"):
+        query("maxherding(select=coverage(limit=0))", 1, features=features)
+
+
+def test_the_sample_is_never_smaller_than_the_batch():
+    picks = query("maxherding(select=coverage(limit=2))", 3, features=np.eye(5))
+    assert len(set(picks.ids.tolist())) == 3
+    assert "coverage computed on a random sample of 3 of 5 items" in picks.notes
 
 
 def test_the_gain_of_the_smooth_kernel_on_the_cpu():

@@ -7,7 +7,7 @@ import pytest
 from acquire_bundle import bundle
 
 from ncalr.acquire.query import query
-from ncalr.acquire.registry import bind, resolve, selectors, strategies
+from ncalr.acquire.registry import Strategy, bind, resolve, selectors, strategies
 from ncalr.acquire.spec import Spec
 from ncalr.errors import BadInput, NcalrError
 
@@ -95,3 +95,50 @@ def test_a_stranger_s_option_is_held_to_its_default():
     check_options("strategy 'x'", score, {"power": 2, "mode": "b", "anything": [1]}, {"power": 1.0, "mode": "a"})
     with pytest.raises(BadInput, match="strategy 'x': power must be a finite number, got 'high'"):
         check_options("strategy 'x'", score, {"power": "high"}, {"power": 1.0, "mode": "a"})
+
+
+VALUES = {
+    "ncal(fusion=rnk)": "fusion must be 'zscore', 'rank' or 'winsor', got 'rnk'",
+    "ncal(sign=2)": "sign must be .1 or -1, got 2",
+    "cmap(counts=none_of_them)": "counts must be 'paper' or 'neutral'",
+    "probcover(radius=-1)": "radius must be positive, got -1",
+    "margin(select=filtered(multiple=0.5))": "multiple must be at least 1, got 0.5",
+    "margin(select=filtered(then=quota(cap=0)))": "cap must be at least 1",
+    "coreset(select=kmeans_pp(first=largest))": "first='largest' means the longest gradient",
+    "entropy(select=stochastic_top_k(kind=powr))": "kind must be 'power', 'softmax' or 'softrank', got 'powr'",
+    "typiclust(select=quota)": "selector 'quota' needs scores",
+}
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_a_value_that_is_not_taken_is_refused_before_any_work(text):
+    with pytest.raises(BadInput, match=VALUES[text]):
+        resolve(text, {})
+
+
+def test_every_default_may_be_said_aloud():
+    for name, kind in strategies().items():
+        resolve(Spec(name, dict(kind.options)), {})
+    for name, kind in selectors().items():
+        resolve(Spec("margin", {"select": Spec(name, dict(kind.options))}), {})
+
+
+def test_scores_of_made_up_items_are_no_reason_to_refuse():
+    given = bundle(np.random.default_rng(1), 60, 20)
+    plan = resolve("margin(select=stochastic_top_k(kind=power))", {})
+    assert plan.select.options == {"kind": "power"}
+    assert len(query("entropy(select=stochastic_top_k(kind=power))", 5, **given)) == 5
+
+
+def test_a_stranger_s_strategy_is_tried_too_and_may_fail_on_made_up_items_in_its_own_way():
+    def score(evidence, *, mode="a"):
+        if mode == "c":
+            raise ValueError("512 features, please")
+        if mode != "a":
+            raise BadInput(f"mode must be 'a', got {mode!r}")
+        return evidence["features"][:, 0]
+
+    stranger = Strategy("stranger", frozenset({"features"}), score, "")
+    assert resolve(stranger, {"mode": "c"}).options == {"mode": "c"}
+    with pytest.raises(BadInput, match="mode must be 'a', got 'b'"):
+        resolve(stranger, {"mode": "b"})

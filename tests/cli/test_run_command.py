@@ -38,6 +38,13 @@ def test_run_resume_report(tmp_path):
     assert "cmap " in page
 
 
+def test_a_wrong_value_of_a_strategy_s_option_is_said_before_anything_is_claimed_or_trained(tmp_path):
+    out = tmp_path / "out"
+    refused = invoke("run", "digits", "--against", "margin,ncal(fusion=rnk)", *SMALL, "--device", "cpu", "--out", out)
+    assert "fusion must be 'zscore', 'rank' or 'winsor', got 'rnk'" in str(refused.exception)
+    assert not out.exists()
+
+
 def test_a_folder_of_texts(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for split, count in (("train", 60), ("test", 20)):
@@ -56,6 +63,15 @@ def test_a_folder_of_texts(tmp_path):
     assert (out / "report.html").exists()
     looked = invoke("evaluate", out, "--tasks", "calibration", "--device", "cpu")
     assert looked.exit_code == 0, looked.output
+
+
+def test_a_table_of_texts(tmp_path):
+    rows = [f"a {('dull', 'great')[at % 2]} film {at % 7},{('no', 'yes')[at % 2]}" for at in range(100)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    out = tmp_path / "out"
+    done = invoke("run", tmp_path / "texts.csv", *SMALL, "--network", "mlp", "--device", "cpu", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert invoke("resume", out, "--device", "cpu").exit_code == 0
 
 
 def test_from_a_file(tmp_path):
@@ -86,10 +102,12 @@ def test_the_papers_budgets():
 
 def test_doctor_says_what_is_missing(tmp_path, monkeypatch):
     (tmp_path / "cifar10").mkdir()
+    (tmp_path / "mini_imagenet64").mkdir()
     facts = json.loads(invoke("doctor", "--root", tmp_path, "--json").output)
     assert facts["datasets"]["digits"]
     assert facts["datasets"]["cifar10"]
     assert not facts["datasets"]["cifar100"]
+    assert facts["datasets"]["mini_imagenet"], "under its other name"
     assert facts["devices"][0] == "cpu"
     assert facts["extras"]["torch"]["here"]
     monkeypatch.setitem(
@@ -98,6 +116,12 @@ def test_doctor_says_what_is_missing(tmp_path, monkeypatch):
     text = invoke("doctor", "--root", tmp_path).output
     assert "no_such_module" in text
     assert "pip install 'ncalr[lab]'" in text
+    lines = text.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.strip().startswith("cifar100 "))
+    assert "not there; 50,000 items and 10,000 for the test, 100 classes; licence: none stated" in lines[at]
+    assert f"download('cifar100', '{tmp_path}')" in lines[at + 1]
+    assert any("It comes from https://image-net.org" in line and f"{tmp_path}/imagenet100" in line for line in lines)
+    assert "download('cifar10'" not in text, "what is here need not be fetched"
 
 
 def test_a_wrong_dataset_is_named(tmp_path):

@@ -566,3 +566,71 @@ def test_odd_addresses_are_refused(tmp_path, monkeypatch):
 
 
 DIGITS_SPLIT = "b49402f692a7fbf8"
+
+
+def flat_images(folder, rows, head="file,label"):
+    from PIL import Image
+
+    folder.mkdir()
+    for at in range(20):
+        Image.new("RGB", (8, 8), (at * 10, 0, 0)).save(folder / f"p{at:02d}.png")
+    (folder / "labels.csv").write_text("\n".join([head, *rows]) + "\n")
+
+
+def test_flat_images_with_their_labels_in_a_file(tmp_path):
+    rows = [f"p{at:02d}.png,{('cat', 'dog')[at % 2]}" for at in range(20)]
+    flat_images(tmp_path / "photos", reversed(rows))
+    found = load(f"{tmp_path}/photos(size=8)")
+    assert found.classes == ["cat", "dog"]
+    assert (len(found.pool), len(found.test)) == (16, 4)
+    named = dict(row.split(",") for row in rows)
+    for pool, labels in ((found.pool, found.labels), (found.test, found.test_labels)):
+        assert [named[name] for name in pool.ids.tolist()] == [found.classes[label] for label in labels]
+        assert pool.read(np.arange(1)).shape == (1, 8, 8, 3)
+    assert np.bincount(found.test_labels).tolist() == [2, 2]
+    again = load(f"{tmp_path}/photos(size=8)")
+    assert again.test.ids.tolist() == found.test.ids.tolist()
+    assert load(f"{tmp_path}/photos(size=8, seed=1)").test.ids.tolist() != found.test.ids.tolist()
+
+
+def test_what_is_wrong_with_a_file_of_labels(tmp_path):
+    rows = [f"p{at:02d}.png,{('cat', 'dog')[at % 2]}" for at in range(18)]
+    flat_images(tmp_path / "fewer", rows)
+    with pytest.warns(Note, match="2 of 20 items have no label and are left out"):
+        assert len(load(f"{tmp_path}/fewer").pool) == 14
+    flat_images(tmp_path / "more", [*rows, "p99.png,cat"])
+    with pytest.raises(BadInput, match=r"names 1 files that are no images below .*, the first is 'p99.png'"):
+        load(f"{tmp_path}/more")
+    flat_images(tmp_path / "other", rows, "picture,kind")
+    with pytest.raises(BadInput, match=r"has the columns picture, kind; expected file, .* and label"):
+        load(f"{tmp_path}/other")
+
+
+def test_a_table_of_texts_and_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"m{at},a {('dull', 'great')[at % 2]} film {at},{('no', 'yes')[at % 2]}" for at in range(30)]
+    (tmp_path / "mails.csv").write_text("\n".join(["id,text,label", *rows]))
+    found = load("mails.csv")
+    assert (found.classes, len(found.pool), len(found.test)) == (["no", "yes"], 24, 6)
+    assert found.pool.ids[0].startswith("m")
+    assert found.test.ids.tolist() == load(str(tmp_path / "mails.csv")).test.ids.tolist()
+    assert placed("mails.csv(seed=1)") == f"{tmp_path}/mails.csv(seed=1)"
+    (tmp_path / "others.csv").write_text("\n".join(["key,words,kind", *rows, "m30,nothing,"]))
+    with pytest.raises(BadInput, match=r"which column of others.csv holds the labels\? Say .*\(label=COLUMN\)'"):
+        load("others.csv")
+    with pytest.raises(BadInput, match=r"which column of others.csv holds the texts"):
+        load("others.csv(label=kind)")
+    with pytest.raises(BadInput, match=r"1 of 31 rows have no label in 'kind'.*skip_unlabelled=true"):
+        load("others.csv(text=words, label=kind, ids=key)")
+    with pytest.warns(Note, match="1 of 31 items have no label"):
+        assert len(load("others.csv(text=words, label=kind, ids=key, skip_unlabelled=true)").pool) == 24
+    with pytest.raises(BadInput, match=r"no table .*nothere.csv; look at how it is written"):
+        load("nothere.csv")
+
+
+def test_a_table_of_vectors_and_labels(tmp_path):
+    rows = [f"{at}.5,{-at}.25,{at % 3}" for at in range(30)]
+    (tmp_path / "points.csv").write_text("\n".join(["x,y,label", *rows]))
+    with pytest.warns(Note, match="the vectors are 2 columns, x to y"):
+        found = load(f"{tmp_path}/points.csv")
+    assert (found.pool.shape, found.classes, len(found.test)) == ((2,), ["0", "1", "2"], 6)

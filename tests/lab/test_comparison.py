@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from ncalr.lab.comparison import apart, cost, could_have_shown, first_gap, of_first, passes_of, power, savings
+from ncalr.lab.comparison import apart, cost, could_have_shown, first_gap, made_by, of_first, passes_of, power, savings
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import Curves, detectable_difference, seeds_for, summary
@@ -91,3 +93,16 @@ def test_passes_over_the_pool(strategy, passes):
 )
 def test_a_small_difference_shows_its_side(value, text):
     assert points(value) == text
+
+
+def test_runs_by_different_code_or_libraries_are_told_apart(tmp_path):
+    def environment(run, **facts):
+        run.journal.folder.mkdir()
+        (run.journal.folder / "environment.json").write_text(json.dumps(facts))
+
+    runs = [run_of(tmp_path, name, 0, 0.5) for name in ("ncal", "random", "margin")]
+    environment(runs[0], code="aa", versions={"torch": "2.11"}, later=[{"round": 3, "code": "aa", "versions": {}}])
+    environment(runs[1], code="aa", versions={"torch": "2.11", "numba": "1"}, threads=3)
+    assert not made_by(runs), "what is not said of a run is no difference"
+    environment(runs[2], code="aa", versions={"torch": "2.11"}, later=[{"round": 2, "code": "bb", "versions": {}}])
+    assert "different code or libraries (code aa, bb)" in made_by(runs)[0]

@@ -27,7 +27,7 @@ from ncalr.lab.session import settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
-from ncalr.oracles import Annotators, Noisy, Truth
+from ncalr.oracles import REFUSED, Annotators, Noisy, Refusing, Truth
 
 EXPERIMENT = Experiment(strategies=("ncal", "random", "margin"), seeds=2, start=12, step=8, end=28)
 
@@ -569,6 +569,35 @@ def test_the_board_shows_means(whole):
     assert len(Board(Experiment(start=10, step=1, end=40), wanted=False).table().columns) <= 11
 
 
+def test_the_board_shows_trainings_under_way(whole, monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr("ncalr.lab.live.time.perf_counter", lambda: now[0])
+    board = Board(EXPERIMENT, wanted=False, lines=True)
+    runs = [replace(run, lines=[]) for run in read_runs(whole[0])]
+    for run in runs:
+        board.show(run)
+    board.trainings.start(0, 10)
+    board.began(0, runs[:3])
+    board.began(1, runs[3:4])
+    for epoch in range(1, 6):
+        now[0] += 4.0
+        board.trainings.step(0, epoch, 120)
+    assert [row.plain for row in board.picture().renderables[1:]] == [
+        "3 runs together, seed 0, training 1 of 3: epoch 5 of 10, 30 images/s, 0:00:20 left",
+        "ncal, seed 1, training 1 of 3: epoch 0 of 10",
+        "all trainings: about 0:01:28 left",
+    ]
+    assert not capsys.readouterr().err, "a log hears nothing of short trainings"
+    for epoch in range(6, 11):
+        now[0] += 25.0
+        board.trainings.step(0, epoch, 120)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2, "at most a line a minute"
+    assert said[0].startswith("3 runs together, seed 0, training 1 of 3: epoch 7 of 10, ")
+    board.trainings.done(0)
+    assert len(board.picture().renderables) == 3
+
+
 def test_settings_are_the_same_for_all_strategies_of_a_seed():
     from ncalr.data import load
 
@@ -582,3 +611,36 @@ def test_settings_are_the_same_for_all_strategies_of_a_seed():
     stratified = settings_of(Experiment(stratified=True), dataset)(0)
     places = np.searchsorted(dataset.pool.ids, stratified.first)
     assert np.bincount(dataset.labels[places], minlength=10).min() >= 3
+
+
+def refusing(rate):
+    """What a seed works on, with an oracle that cannot tell what some items are."""
+
+    def found(seed):
+        work = setting(seed)
+        return replace(work, oracle=Refusing(work.oracle, rate, seed=seed))
+
+    return found
+
+
+def test_runs_in_which_items_are_refused_are_compared_on_their_budgets(tmp_path):
+    learner = Counting()
+    conduct(EXPERIMENT, learner, refusing(0.2), 4, tmp_path)
+    assert learner.trained == 2 + 2 * 3 * 2, "the first of a seed is shared, and there is one a budget"
+    runs = read_runs(tmp_path)
+    assert any(label == REFUSED for run in runs for line in run.lines for label in line.get("labels", []))
+    curves, notes = curves_of(runs)
+    assert curves.budgets.tolist() == [12, 20, 28]
+    assert not notes
+    write_report(tmp_path)
+    found = json.loads((tmp_path / "summary.json").read_text())
+    assert all(area["mean"] is not None for area in found["aubc"].values())
+
+
+def test_trainings_that_are_short_of_answers_count_at_their_budget(tmp_path):
+    conduct(replace(EXPERIMENT, seeds=1), Counting(), refusing(0.93), 4, tmp_path)
+    runs = read_runs(tmp_path)
+    assert all(run.lines[-1]["stop"] for run in runs)
+    _, notes = curves_of(runs)
+    assert any("trainings had another number of answers than planned (-" in note for note in notes), notes
+    assert any("Each counts at its planned budget" in note for note in notes)

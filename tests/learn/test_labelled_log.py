@@ -41,6 +41,7 @@ def test_a_network_says_more_and_more_what_it_was_told():
 
 def test_a_killed_training_has_the_whole_log(tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SHARE", float("inf"))
     whole = network().fit(job()).evidence()["labelled_log"]
     dying = network()
 

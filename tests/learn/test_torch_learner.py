@@ -174,6 +174,7 @@ def test_a_learner_used_twice_forgets_the_first_job(pool, labels):
 def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, monkeypatch, killed_after, loss):
     """The checkpoint of some epoch is all that is left; the picks are those of a training that was never killed."""
     monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SHARE", float("inf"))
     whole = learner(loss=loss).fit(job(pool, labels, classes=11))
     given = job(pool, labels, folder=tmp_path, classes=11)
     dying = learner(loss=loss)
@@ -200,10 +201,14 @@ def test_a_killed_training_goes_on_to_the_same_picks(pool, labels, tmp_path, mon
 
 def test_a_checkpoint_of_another_training_is_not_touched(pool, labels, tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("ncalr.learn.torch_learner.SAVE_SHARE", float("inf"))
     (tmp_path / "training.json").write_text(json.dumps({"belongs": "somebody", "arrays": "x"}))
     with pytest.raises(BadInput, match="another training"):
         learner().fit(job(pool, labels, folder=tmp_path))
     assert (tmp_path / "training.json").exists()
+    learner().fit(job(pool, labels, folder=tmp_path, own=True))
+    facts = json.loads((tmp_path / "training.json").read_text())
+    assert facts["belongs"] != "somebody", "in a folder of its own it is not minded; whoever gave it clears it"
 
 
 def test_a_streamed_pool_gives_what_one_in_memory_gives(pool, labels):

@@ -152,8 +152,16 @@ def test_where_nobody_answers_the_run_waits_to_be_resumed(tmp_path):
         with pytest.raises(NcalrError, match=r"12 items were asked about and none is answered yet.* resume"):
             run(plan(budgets=BUDGETS), replace(work, oracle=Slow(work.oracle, times=3)), learner(), tmp_path)
         assert len(Journal(tmp_path).lines()) == times
-    state = run(plan(budgets=BUDGETS), replace(work, oracle=Slow(work.oracle, times=3)), learner(), tmp_path)
-    assert len(state.labels) == 36
+    watching, ended = Watching(), ""
+    while not ended:
+        before = len(watching.seen)
+        try:
+            ended = run(
+                plan(budgets=BUDGETS), replace(work, oracle=Slow(work.oracle, times=3)), watching, tmp_path
+            ).ended
+        except NcalrError:
+            assert len(watching.seen) <= before + 1, "nothing is trained on that was trained on before"
+    assert [len(seen) for seen in watching.seen] == list(BUDGETS)
 
 
 @pytest.fixture(scope="module", params=["hesitant", "slow", "reviewed"])

@@ -9,8 +9,10 @@ import sys
 
 import pytest
 
+import ncalr
 from ncalr.errors import BadInput, NcalrError
-from ncalr.loop.journal import Busy, Journal, environment, without_times
+from ncalr.loop.environment import environment, read_environments
+from ncalr.loop.journal import Busy, Journal, without_times
 
 
 def test_lines_come_back(tmp_path):
@@ -92,3 +94,50 @@ def test_what_differs_between_runs_is_known():
     assert without_times({"round": 1, "seconds": {"train": 2}}) == {"round": 1}
     assert {"python", "versions", "cores"} <= set(environment())
     assert issubclass(Busy, NcalrError)
+
+
+def test_the_environment_has_the_version_and_the_code_installed_or_not(monkeypatch):
+    from importlib import metadata
+
+    def not_installed(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", not_installed)
+    found = environment()
+    assert found["versions"] == {"ncalr": ncalr.__version__}
+    assert len(found["code"]) == 12
+    assert found["code"] == environment()["code"]
+
+
+def test_a_run_that_goes_on_elsewhere_says_from_which_round_on(tmp_path, monkeypatch):
+    def going_on(number, **other):
+        with monkeypatch.context() as changed:
+            changed.setattr("ncalr.loop.environment.environment", lambda: {**here, **other})
+            journal = Journal(tmp_path)
+            journal.begin({"strategy": "ncal"})
+            journal.append({"round": number})
+
+    here = environment()
+    going_on(0)
+    going_on(1, threads=99)
+    assert "later" not in json.loads((tmp_path / "environment.json").read_text()), "threads are those it began with"
+    going_on(2, code="0123456789ab")
+    going_on(3, code="0123456789ab")
+    going_on(4)
+    found = read_environments(tmp_path)
+    assert [one.get("round") for one in found] == [None, 2, 4]
+    assert [one["code"] for one in found] == [here["code"], "0123456789ab", here["code"]]
+    assert json.loads((tmp_path / "environment.json").read_text())["versions"] == here["versions"]
+    Journal(tmp_path).begin({"strategy": "ncal"})
+    assert len(read_environments(tmp_path)) == 3, "to look at a run is not to go on with it"
+
+
+def test_to_know_the_environment_starts_no_program(monkeypatch):
+    """One that is starting when the run is killed holds its lock a little longer, and the next run finds it busy."""
+
+    def started(*_, **__):
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setattr("platform._uname_cache", None)
+    assert environment()["processor"]

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ from small import learner, plan, setting
 import ncalr
 from ncalr.errors import BadInput, NcalrError
 from ncalr.loop.journal import Journal, without_times
-from ncalr.loop.run import Plan, run
-from ncalr.loop.state import replay
+from ncalr.loop.run import MORE, Plan, run
+from ncalr.loop.state import replay, spent
 from ncalr.loop.stopping import Stops, stops_of
-from ncalr.oracles import LATER, REFUSED
+from ncalr.oracles import LATER, REFUSED, Refusing
 
 SMALL = Path(__file__).with_name("small.py")
 
@@ -60,7 +61,7 @@ def test_a_finished_run_is_not_run_again(whole):
     assert (whole / "journal.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("truth", 50), ("reviewed", 8)])
+@pytest.mark.parametrize(("kind", "wanted"), [("truth", 50), ("reviewed", 8), ("hesitant", 8)])
 def test_killed_many_times_it_ends_the_same(tmp_path, kind, wanted):
     """SIGKILL at random moments; every run that was killed on the way ends with the journal of one that was not."""
     done = subprocess.run(
@@ -107,6 +108,69 @@ def test_refused_and_late_answers(tmp_path):
     answered = set(state.labels) | set(state.refused) | set(state.awaited)
     assert set(late) <= answered
     assert replay(lines).labels == state.labels
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.6])
+def test_refused_items_are_replaced_before_the_next_training(tmp_path, rate):
+    found = setting()
+    work = replace(found, oracle=Refusing(found.oracle, rate, seed=1))
+    state = run(plan(control=0.25), work, learner(), tmp_path)
+    lines = Journal(tmp_path).lines()
+    assert [line["labelled"] for line in lines if "accuracy" in line] == [12, 20, 28, 36, 44], "a training a budget"
+    assert not any("planned" in line for line in lines)
+    assert state.refused
+    asked = [item for ids in state.askings for item in ids]
+    assert len(asked) == len(set(asked)) == len(state.labels) + len(state.refused)
+    for line in lines[:-1]:
+        assert sum(line.get("calls", [len(line["ids"])])) == len(line["ids"])
+        if "control" in line:
+            assert len(line["scores"]) == len(line["ids"]) - len(line["control"]["ids"])
+            assert all(len(part) == len(line["scores"]) for part in line["parts"].values())
+
+
+def test_replacements_are_what_a_larger_batch_has_more(tmp_path):
+    found = setting()
+    run(plan(strategy="margin", budgets=(12, 20)), found, learner(), tmp_path / "small")
+    run(plan(strategy="margin", budgets=(12, 22)), found, learner(), tmp_path / "large")
+    small, large = (Journal(tmp_path / name).lines()[1]["ids"] for name in ("small", "large"))
+
+    class Shy:
+        truth = found.oracle
+
+        def answer(self, ids):
+            answers = self.truth.answer(ids)
+            return replace(answers, labels=np.where(np.isin(ids, small[2:4]), REFUSED, answers.labels))
+
+    run(plan(strategy="margin", budgets=(12, 20)), replace(found, oracle=Shy()), learner(), tmp_path / "shy")
+    line = Journal(tmp_path / "shy").lines()[1]
+    assert line["calls"] == [8, 2]
+    assert line["ids"] == large
+
+
+class Stopping:
+    """The truth about the first so many items it is asked about; then nobody can tell."""
+
+    def __init__(self, truth, most):
+        self.truth, self.left = truth, most
+
+    def answer(self, ids):
+        answers = self.truth.answer(ids)
+        known = np.arange(len(ids)) < self.left
+        self.left = max(self.left - len(ids), 0)
+        return replace(answers, labels=np.where(known, answers.labels, REFUSED))
+
+
+def test_where_nobody_can_tell_any_more_trainings_say_which_budget_they_are_of(tmp_path):
+    found = setting()
+    state = run(plan(), replace(found, oracle=Stopping(found.oracle, 27)), learner(), tmp_path)
+    trained = [line for line in Journal(tmp_path).lines() if "accuracy" in line]
+    assert [(line["labelled"], line.get("planned")) for line in trained[:3]] == [(12, None), (20, None), (27, 28)]
+    assert [spent(line) for line in trained][:3] == [12, 20, 28]
+    assert len(trained) <= 5
+    assert state.ended
+    for line in trained[1:-1]:
+        assert len(line.get("calls", [])) <= 1 + MORE
+        assert len(line["scores"]) == len(line["ids"]), "a reason for each that was asked about, and for no other"
 
 
 def test_a_control_arm_is_random_and_predicted_before_it_is_asked(tmp_path):
@@ -186,6 +250,8 @@ def test_plans_that_cannot_be():
     ):
         with pytest.raises(BadInput):
             plan(**changes)
+    with pytest.raises(BadInput, match="fusion must be 'zscore', 'rank' or 'winsor', got 'rnk'"):
+        plan(strategy="ncal(fusion=rnk)")
     assert Plan("ncal", (10, 20)).as_dict()["budgets"] == [10, 20]
 
 

@@ -181,7 +181,8 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
     """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's.
 
     An option that the strategy does not have goes to its selector: `probcover(radius=0.5)`. Every strategy that uses
-    class statistics takes `means`, which says how the class means are found (`MEANS`).
+    class statistics takes `means`, which says how the class means are found (`MEANS`). Values of options are tried on
+    a made-up pool (`rehearsal.py`).
     """
     if isinstance(spec, Strategy):
         made, given = spec, dict(options or {})
@@ -215,7 +216,12 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
             f"means={means} does not go with select={select.selector.name}: that adds its picks to the class "
             f"statistics one by one, and {means} statistics cannot be merged or updated; leave one of the two out"
         )
-    return Plan(whole, made, mine, select, means)
+    plan = Plan(whole, made, mine, select, means)
+    if whole.options:
+        from ncalr.acquire.rehearsal import rehearse  # which runs strategies, and so knows this file
+
+        rehearse(plan)
+    return plan
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

@@ -41,7 +41,10 @@ def run(
         print(f"  {name:<14}{found['for']:<40}{state}")
     print(f"datasets in {facts['root']}:")
     for name, here in facts["datasets"].items():
-        print(f"  {name:<16}{'here' if here else 'not there'}")
+        about = facts["about"][name]
+        print(f"  {name:<16}{'here' if here else 'not there'}; {about['size']}; licence: {about['licence']}")
+        if not here:
+            print(f"  {'':<16}{about['get']}")
 
 
 def examine(root: str | None = None) -> dict[str, Any]:
@@ -49,15 +52,25 @@ def examine(root: str | None = None) -> dict[str, Any]:
     from importlib.util import find_spec
 
     from ncalr.data import DATASETS, data_root
-    from ncalr.loop.journal import environment
+    from ncalr.data.dataset import how_to_get, is_there
+    from ncalr.loop.environment import environment
 
     place = data_root(root)
     extras = {
         module: {"here": find_spec(module) is not None, "for": use, "install": f"pip install 'ncalr[{extra}]'"}
         for module, (extra, use) in EXTRAS.items()
     }
-    datasets = {name: name == "digits" or (place / name).is_dir() for name in DATASETS if ":" not in name}
-    return {**environment(), "devices": _devices(), "extras": extras, "root": str(place), "datasets": datasets}
+    datasets = {name: is_there(entry, place) for name, entry in DATASETS.items()}
+    about = {
+        name: {
+            "size": f"{entry.items:,} items and {entry.test_items:,} for the test, {entry.classes} classes",
+            "licence": entry.licence,
+            "get": how_to_get(entry, place),
+        }
+        for name, entry in DATASETS.items()
+    }
+    found = {"extras": extras, "root": str(place), "datasets": datasets, "about": about}
+    return {**environment(), "devices": _devices(), **found}
 
 
 def missing_web() -> None:

@@ -17,7 +17,7 @@ Address = Annotated[str | None, typer.Option("--address", help="For --engine ray
 def run(
     ctx: typer.Context,
     dataset: Annotated[
-        str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or the path of a folder.")
+        str, typer.Argument(help="A dataset by name (digits, cifar10, ...) or the path of a folder or a table.")
     ] = "digits",
     strategy: Annotated[str, typer.Option(help="The strategy to look at.")] = "ncal",
     against: Annotated[str, typer.Option(help="Others to compare it with, separated by commas.")] = "random",

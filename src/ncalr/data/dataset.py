@@ -4,6 +4,7 @@
     cifar = load("cifar10", root="/data")                   # /data/cifar10
     photos = load("folder:/data/photos(size=96)")           # class folders, below train/ and test/ or val/, or alone
     reviews = load("/data/imdb")                            # a path alone: what lies there says what it is
+    mails = load("mails.csv(text=body, label=kind)")        # a table of texts, or of vectors, and their labels
     for entry in DATASETS.values(): print(entry.name, entry.items, entry.classes, entry.licence)
 
 The root is the argument, else the environment variable NCALR_DATA, else ~/.cache/ncalr; a set lies in ROOT/NAME, as
@@ -12,7 +13,8 @@ The root is the argument, else the environment variable NCALR_DATA, else ~/.cach
   `classes.json`, a list of names or of {"name", "wnid"}, if there is one; large ones are memory-mapped; or
 * the official files, where Python reads them by itself: CIFAR's binary version, Fashion-MNIST's idx files, SST-2's TSV.
 
-A path is a folder of such arrays, of class folders with images, or a dataset of the Hugging Face Hub (`data.hub`).
+A path is a folder of such arrays, of class folders with images, of images with their labels in `labels.csv`, or a
+dataset of the Hugging Face Hub (`data.hub`); or it is a table, of which a share is kept for the test.
 
 Nothing is ever unpickled. `download` fetches the official files whose checksums are published. A set of one's own is
 one function that takes the folder and returns `Parts`, or None if nothing is there, and one decorator, `dataset`.
@@ -40,11 +42,24 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.spec import Spec, parse
+from ncalr.data.embeddings import ID, LABEL, read_embeddings
 from ncalr.data.hub import chosen_split, columns_of, is_hub, read_split, splits_of
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset, class_labels, drawn, initial
-from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.data.tables import (
+    FILE_COLUMNS,
+    LABEL_COLUMNS,
+    TABLES,
+    TEXT_COLUMNS,
+    TextPool,
+    about_separator,
+    ids_from,
+    open_table,
+    read_labels,
+    read_table,
+)
+from ncalr.data.tables import columns_of as columns_of_table
 from ncalr.data.views import VIEWS, Apart, part, view_of
 from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, unknown
 
@@ -174,10 +189,11 @@ def dataset(name: str, **facts: Any) -> Callable[[Callable[..., Parts | None]], 
 def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     """The dataset of this name, from ROOT/NAME; options in brackets, `imagenet100(size=96)`, or as arguments."""
     known, inside, written = _read_name(name)
-    if inside is not None and not inside.is_dir():
+    if inside is not None and not inside.is_dir() and not (_is_table(inside) and inside.is_file()):
         what = " (it is a file)" if inside.exists() else ""
         raise BadInput(
-            f"no folder {inside.absolute()}{what}; look at how it is written, or give the path where the data lie now"
+            f"no {'table' if _is_table(inside) else 'folder'} {inside.absolute()}{what}; look at how it is written, or "
+            "give the path where the data lie now"
         )
     entry = _entry(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
@@ -287,7 +303,7 @@ def _of_folder(text: str) -> tuple[str, str, str] | None:
     path, options = _cut(text.removeprefix(before))
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
-    if not before and "/" not in path and (_is_known(path) or not Path(path).is_dir()):
+    if not before and "/" not in path and (_is_known(path) or not (Path(path).is_dir() or _is_table(Path(path)))):
         return None
     return before, path, options
 
@@ -298,7 +314,13 @@ def _cut(text: str) -> tuple[str, str]:
     return name, bracket + inside
 
 
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in TABLES and not path.is_dir()
+
+
 def _folder_kind(folder: Path) -> Entry:
+    if _is_table(folder):
+        return _TABLE
     return _HUB if not (folder / "train_images.npy").exists() and is_hub(folder) else _FOLDER
 
 
@@ -306,7 +328,7 @@ def _entry(name: str) -> Entry:
     for entry in DATASETS.values():
         if name == entry.name or name in entry.aliases:
             return entry
-    other = "Nor is there such a folder here; any folder of class folders, or a dataset of the Hub: 'folder:PATH'."
+    other = "Nor is there such a folder here; a folder of images or a set of the Hub: 'folder:PATH'; a table: its path."
     raise unknown("dataset", name, DATASETS, other)
 
 
@@ -326,12 +348,22 @@ def _missing(entry: Entry, folder: Path, root: Path) -> str:
     what = "a dataset" if entry is _FOLDER else entry.name
     absent = "" if entry is _FOLDER or root.is_dir() else f" (there is no folder {root}: give the root that there is)"
     text = f"{what} is not in {folder}{absent}; expected there: {expected}. "
-    if entry.archives:
-        line = f"from ncalr.data.dataset import download; download('{entry.name}', '{root}')"
-        return text + f'To get it: python -c "{line}" ({", ".join(archive.url for archive in entry.archives)})'
     if entry is _FOLDER:
         return text.strip()
-    return text + f"It comes from {entry.source}. Another place: the argument root, or NCALR_DATA"
+    urls = f" ({', '.join(archive.url for archive in entry.archives)})" if entry.archives else ""
+    return f"{text}{how_to_get(entry, root)}{urls}. Another place: the argument root, or NCALR_DATA"
+
+
+def is_there(entry: Entry, root: Path) -> bool:
+    """Whether a dataset ships with a package, or has a folder below the root."""
+    return not (entry.files or entry.arrays) or _folder(entry, root).is_dir()
+
+
+def how_to_get(entry: Entry, root: Path) -> str:
+    """The line that fetches a dataset, or where it comes from and where to put it."""
+    if entry.archives:
+        return f"To get it: python -c \"from ncalr.data.dataset import download; download('{entry.name}', '{root}')\""
+    return f"It comes from {entry.source}; put it into {root / entry.name} as {entry.files}"
 
 
 # Downloads
@@ -476,6 +508,42 @@ def images_below(
     return pool
 
 
+def _listed_images(
+    folder: Path, *, size: Any, channels: int, test_share: float, seed: int, skip_broken: bool
+) -> Parts | None:
+    """Images whose labels stand in labels.csv, by their paths below the folder; a share is kept for the test."""
+    listed = folder / "labels.csv"
+    if not listed.is_file():
+        return None
+    heads = columns_of_table(listed)
+    file, label = (next((name for name in usual if name in heads), "") for usual in (FILE_COLUMNS, LABEL_COLUMNS))
+    if not file or not label:
+        raise BadInput(
+            f"{listed} has the columns {', '.join(heads)}; expected file, the path of an image as seen from {folder}, "
+            "and label"
+        )
+    pool = images_below(folder, size=size, channels=channels, skip_broken=skip_broken)
+    there = {*pool.ids.tolist(), *pool.skipped}
+    absent = [name for name in ids_from(open_table(listed), file).tolist() if name not in there]
+    if absent:
+        raise BadInput(
+            f"{listed} names {len(absent):,} files that are no images below {folder}, the first is {absent[0]!r}; "
+            "expected paths as seen from there, with their endings"
+        )
+    labels, classes = read_labels(listed, label, missing=-1, id_column=file, ids=pool.ids)
+    return _divided(*_labelled(pool, labels, str(listed)), classes, folder, test_share, seed)
+
+
+def _labelled(pool: Pool, labels: Labels, where: str) -> tuple[Pool, Labels]:
+    """The items that have a label; a note says how many have none and are left out."""
+    known = np.flatnonzero(labels >= 0)
+    if len(known) == len(labels):
+        return pool, labels
+    left_out = f"{len(labels) - len(known):,} of {len(labels):,} items have no label and are left out"
+    warnings.warn(f"{where}: {left_out}", Note, stacklevel=2)
+    return Subset(pool, known), labels[known]
+
+
 def _divided(pool: Pool, numbers: Labels, classes: list[str], folder: Path, share: float, seed: int) -> Parts:
     """A share of the items of each class is kept for the test."""
     if not 0 < share < 1:
@@ -513,9 +581,45 @@ def _folder_set(
     seed: int = 0,
     skip_broken: bool = False,
 ) -> Parts | None:
-    """Any folder: plain arrays, or class folders of images."""
+    """Any folder: plain arrays, images with their labels in a file, or class folders of images."""
     how = {"size": size, "channels": channels, "test_share": test_share, "seed": seed, "skip_broken": skip_broken}
-    return _arrays(folder) or _class_folders(folder, **how)
+    return _arrays(folder) or _listed_images(folder, **how) or _class_folders(folder, **how)
+
+
+def _table_set(
+    path: Path,
+    *,
+    text: str = "",
+    label: str = "",
+    ids: str = "",
+    test_share: float = 0.2,
+    seed: int = 0,
+    skip_unlabelled: bool = False,
+) -> Parts:
+    """A table of texts and their labels, or of vectors and theirs; a share is kept for the test."""
+    heads = columns_of_table(path)
+    text = text or next((name for name in TEXT_COLUMNS if name in heads), "")
+    label = label or next((name for name in LABEL_COLUMNS if name in heads), "")
+    if not label or not (text or label == LABEL):
+        what, option = ("texts", "text") if label else ("labels", "label")
+        raise BadInput(
+            f"which column of {path} holds the {what}? Say '{path}({option}=COLUMN)'; there are {', '.join(heads)}."
+            f"{about_separator(heads)}"
+        )
+    if text:
+        pool: Pool = read_table(path, text=text, id_column=ids or (ID if ID in heads else None))
+        labels, classes = read_labels(path, label, missing=-1)
+    else:
+        found = read_embeddings(path)
+        pool, labels, classes = found.pool, found.labels, found.classes
+        for note in found.notes:
+            warnings.warn(f"{path}: {note}", Note, stacklevel=2)
+    if not skip_unlabelled and (labels < 0).any():
+        raise BadInput(
+            f"{path}: {(labels < 0).sum():,} of {len(labels):,} rows have no label in {label!r}; fill them, or leave "
+            f"those rows out: '{path}(skip_unlabelled=true)'"
+        )
+    return _divided(*_labelled(pool, labels, str(path)), classes, path, test_share, seed)
 
 
 def _hub_set(
@@ -557,8 +661,17 @@ _FOLDER = Entry(
     licence="that of the images",
     source="a folder",
     read=_folder_set,
-    files=f"{_FOLDERS}; or CLASS/*.{{jpg,png,webp,...}} alone; or a dataset of the Hugging Face Hub: what save_to_disk "
-    "wrote, or *.parquet or *.arrow files",
+    files=f"{_FOLDERS}; or CLASS/*.{{jpg,png,webp,...}} alone; or images and labels.csv (file,label); or a dataset of "
+    "the Hugging Face Hub: what save_to_disk wrote, or *.parquet or *.arrow files",
+)
+_TABLE = Entry(
+    "table",
+    items=0,
+    test_items=0,
+    classes=0,
+    licence="that of the table",
+    source="a table",
+    read=_table_set,
 )
 _HUB = Entry(
     "folder",

@@ -34,6 +34,10 @@ from ncalr.errors import BadInput, MissingExtra, Note, NotFinite, unknown
 
 _OTHER_SIGNS = ";\t"
 BLOCK = 4096  # rows that are turned into numbers at a time
+TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "title")
+LABEL_COLUMNS = ("label", "labels")
+FILE_COLUMNS = ("file", "filename", "path", "image", "name", "id")
+"""What columns are called most often, for whoever does not say which."""
 
 
 class TextPool:
@@ -548,3 +552,5 @@ _FORMATS = {
     ".ndjson": Format(_jsonl, "line", typed=True),
     ".parquet": Format(_parquet, "row", typed=True),
 }
+TABLES = tuple(_FORMATS)
+"""How the names of tables end."""

@@ -32,8 +32,9 @@ from ncalr.lab.ranks import (
     ranks,
 )
 from ncalr.lab.report import curves_of, protocol_of, stopped, together, unit_of
-from ncalr.lab.runner import Run, read_experiment, spent
+from ncalr.lab.runner import Run, read_experiment
 from ncalr.lab.statistics import RANDOM, Curves, Penalties, aubc, differences, estimate, penalties, plain
+from ncalr.loop.state import spent
 
 ALPHA = 0.05
 

@@ -27,7 +27,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ncalr.lab.evaluations import read_evaluations
-from ncalr.lab.runner import Run, spent
+from ncalr.lab.runner import Run
+from ncalr.loop.state import spent
 
 WRONG = 0.05
 FLAT = 0.005

@@ -14,6 +14,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import detectable_difference, seeds_for
 from ncalr.lab.tables import html_table, p_value, signed
+from ncalr.loop.environment import read_environments
 
 
 def of_first(found: dict[str, Any]) -> str:
@@ -68,6 +69,39 @@ def apart(runs: list[Run]) -> list[str]:
         f"First trainings of a seed on the same labels are up to {100 * gap:.1f} points apart: these runs were made in "
         "several processes, or by several versions of the code. Their differences hold that beside what the strategies "
         "do; what is to be compared should be run in one folder, by one command."
+    ]
+
+
+def unanswered(runs: list[Run]) -> list[str]:
+    """A word where trainings had fewer or more answers than planned: they count at their planned budget."""
+    trained = [line for run in runs for line in run.lines if "accuracy" in line]
+    off = [line.get("answers", line["labelled"]) - line["planned"] for line in trained if "planned" in line]
+    if not off:
+        return []
+    least, most = min(off), max(off)
+    between = f"{least:+,}" if least == most else f"{least:+,} to {most:+,}"
+    return [
+        f"{len(off)} of {len(trained)} trainings had another number of answers than planned ({between}): questions "
+        "were not answered, or answers were taken back or came late. Each counts at its planned budget."
+    ]
+
+
+def made_by(runs: list[Run]) -> list[str]:
+    """A word where the runs were made by different code or libraries, as far as their environments say so."""
+    seen: dict[str, set[str]] = {}
+    for run in runs:
+        for facts in read_environments(run.journal.folder):
+            versions = {name: str(version) for name, version in facts.get("versions", {}).items()}
+            machine = {name: str(facts[name]) for name in ("python", "code", "gpu", "cuda", "cudnn") if name in facts}
+            for name, value in (versions | machine).items():
+                seen.setdefault(name, set()).add(value)
+    several = {name: sorted(values) for name, values in seen.items() if len(values) > 1}
+    if not several:
+        return []
+    words = "; ".join(f"{name} {', '.join(values)}" for name, values in several.items())
+    return [
+        f"These runs were made by different code or libraries ({words}): their differences hold that beside what the "
+        "strategies do. The file environment.json of each run says which rounds were made by what."
     ]
 
 

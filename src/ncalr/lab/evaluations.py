@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ncalr.lab.runner import Run, spent
+from ncalr.lab.runner import Run
+from ncalr.loop.state import spent
 
 EVALUATIONS = "evaluations.jsonl"
 TITLES = {

@@ -25,11 +25,11 @@ def gallery(runs: list[Run], names: list[str], pool: Pool | None) -> str:
     )
     if run is None or line is None:
         return ""
-    drawn = len(line.get("control", {}).get("ids", []))
-    first = len(line["ids"]) - len(line["scores"]) - drawn  # items awaited from earlier rounds are asked first
-    last = first + min(MOST, len(line["scores"]))
-    shown = line["ids"][first:last]
-    answers = [_name(label, names) for label in line["labels"][first:last]]
+    drawn = set(line.get("control", {}).get("ids", []))
+    asked = [row for row in zip(line["ids"], line["labels"], strict=True) if row[0] not in drawn]
+    first = len(asked) - len(line["scores"])  # items awaited from earlier rounds are asked first
+    shown = [item for item, _ in asked[first:][:MOST]]
+    answers = [_name(label, names) for _, label in asked[first:][:MOST]]
     place = f"at {line['labelled']:,} labels, seed {run.seed}"
     parts = [
         f"<h2>What {escape(run.strategy)} wanted most</h2>"

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncalr.data.pool import Pool
-from ncalr.lab.runner import Run, spent
+from ncalr.lab.runner import Run
 from ncalr.lab.statistics import estimate, plain
-from ncalr.loop.state import State
+from ncalr.loop.state import State, spent
 from ncalr.oracles import Oracle
 
 
 class Learnt(NamedTuple):
     """The labels of one training."""
 
-    answers: int  # spent so far
+    answers: int  # the budget
     items: int  # they are about; the other answers are second opinions
     wrong: float | None  # share of the labels, None where the truth is not known
     accuracy: float

@@ -20,16 +20,17 @@ from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.alike import why_apart
 from ncalr.lab.card import card_section
-from ncalr.lab.comparison import apart, cost, of_first, power, savings
+from ncalr.lab.comparison import apart, cost, made_by, of_first, power, savings, unanswered
 from ncalr.lab.evaluation_report import evaluations, evaluations_as_markdown
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
-from ncalr.lab.runner import Run, read_experiment, read_runs, spent
+from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import Curves, summary
 from ncalr.lab.tables import UNFINISHED, html_table, interval, markdown_table, p_value, signed
 from ncalr.loop.journal import DATA, read_claim
+from ncalr.loop.state import spent
 
 STYLE = """
 :root { color-scheme: light; --ink: #1d2329; --soft: #5b6570; --line: #e1e5e9; --accent: #1f5fa8; }
@@ -173,7 +174,7 @@ def curves_of(runs: list[Run]) -> tuple[Curves, list[str]]:
             f"{early} of {len(runs)} runs stopped before {budgets[-1]:,} by a rule ({_rules(runs)}): accuracies at a "
             "budget are those of the runs that went so far, areas and differences those of runs with the whole curve."
         )
-    return Curves(np.array(budgets), table), notes
+    return Curves(np.array(budgets), table), [*notes, *unanswered(runs)]
 
 
 def stopped(run: Run) -> str:
@@ -263,7 +264,7 @@ def _page(
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
-    words = few([*notes, *apart(runs), *power(found), *found.get("notes", [])])
+    words = few([*notes, *made_by(runs), *apart(runs), *power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(words_of(experiment))}</p>",

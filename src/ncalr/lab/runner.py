@@ -21,11 +21,12 @@ from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
 from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, read_claim
-from ncalr.loop.run import Plan, Setting, rounds
-from ncalr.loop.state import Line, State, replay
+from ncalr.loop.run import Plan, Setting, clear_training, rounds
+from ncalr.loop.state import Line, State, replay, spent
 from ncalr.loop.stopping import stops_of
 
 Watcher = Callable[["Run"], None]
+Beginner = Callable[[int, Sequence["Run"]], None]
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Run:
 
     @property
     def accuracies(self) -> list[tuple[int, float]]:
-        """Answers (labels, where there is one an item) and accuracy of every training so far."""
+        """Budget (answers, or labels where there is one an item) and accuracy of every training so far."""
         return [(spent(line), line["accuracy"]) for line in self.lines if "accuracy" in line]
 
 
@@ -66,14 +67,16 @@ def conduct(
     watcher: Watcher | None = None,
     enough: Callable[[Job], bool] | None = None,
     seeds: Collection[int] | None = None,
+    began: Beginner | None = None,
 ) -> list[Run]:
     """All runs of an experiment, from where their journals end. `settings(seed)` gives what a seed works on.
 
     `enough(job)` is asked before a training begins. One for which it says so is left, a later one may still be let
     through; when none is, those that run are waited for, and the runner leaves and can be started again. With `seeds`,
-    the runs of these alone: the others may be conducted elsewhere at the same time.
+    the runs of these alone: the others may be conducted elsewhere at the same time. `began(number, runs)` hears whose
+    training each is, by the number that the learner's progress knows it by.
     """
-    return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds)
+    return conduct_together([Part(experiment, settings, classes, Path(out))], learner, watcher, enough, seeds, began)
 
 
 def conduct_together(
@@ -82,6 +85,7 @@ def conduct_together(
     watcher: Watcher | None = None,
     enough: Callable[[Job], bool] | None = None,
     seeds: Collection[int] | None = None,
+    began: Beginner | None = None,
 ) -> list[Run]:
     """Several experiments with one learner: their trainings run side by side, equal first ones are made once.
 
@@ -108,6 +112,8 @@ def conduct_together(
                 key = _same(first)
                 begun.append([run for run in waiting if _same(run) == key])
                 waiting[:] = [run for run in waiting if _same(run) != key]
+                if began is not None:
+                    began(len(begun) - 1, begun[-1])
                 wanted = job.needs | (first_needs if job.round == 1 else set())
                 with first.journal.threads():
                     yield replace(job, needs=wanted)
@@ -157,11 +163,6 @@ def pairs(experiment: Experiment) -> list[tuple[str, int]]:
     return [(strategy, seed) for seed in seeds for strategy in experiment.strategies]
 
 
-def spent(line: Line) -> int:
-    """How much of the budget was spent before a training."""
-    return int(line["answers"] if "answers" in line else line["labelled"])
-
-
 def slug(strategy: str, seed: int) -> str:
     """The name of a run's folder."""
     return f"{file_name(strategy)}-{seed}"
@@ -196,6 +197,7 @@ def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) ->
     journal.begin(plan.as_dict())
     run = Run(strategy, seed, journal, journal.lines(), part=place)
     if replay(run.lines).ended:
+        clear_training(journal.folder)  # killed between its last line and this
         return run
     run.training = rounds(plan, part.settings(seed), journal)
     run.job = next(run.training)

@@ -58,7 +58,8 @@ def carry_out(
     members = members_of(plan)
     experiment = next(iter(members.values()))
     dataset = load(experiment.dataset, root)
-    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
+    board = Board(experiment, live, parts=[*members])
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=board.trainings)
     learner.check(dataset.pool, len(dataset.classes))
     parts = [
         Part(one, settings_of(one, dataset, root), len(dataset.classes), Path(out) / name)
@@ -84,12 +85,12 @@ def carry_out(
                 pass
         runs = [run for part in parts for run in read_runs(part.out)]
         return runs, _write(plan, [out], dataset, root)
-    with Board(experiment, live, parts=[*members]) as board:
+    with board:
         if experiment.answers == UNSAID["answers"] and experiment.end > len(dataset.pool):
             board.say(
                 f"note: the pool has {len(dataset.pool):,} items: the curves end there, not at {experiment.end:,}"
             )
-        runs = conduct_together(parts, learner, board.show)
+        runs = conduct_together(parts, learner, board.show, began=board.began)
     return runs, _write(plan, [out], dataset, root)
 
 
@@ -110,10 +111,10 @@ def _one_seed(root: str | None, device: Any, count: int, work: tuple[str, Experi
     torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
     check_data(Path(out), fingerprint(dataset))  # a worker may see another disk
-    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
     board = Board(experiment, wanted=False, lines=True, parts=[name])
+    learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=board.trainings)
     settings = settings_of(experiment, dataset, root)
-    conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed])
+    conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed], began=board.began)
     return seed
 
 

@@ -71,6 +71,7 @@ class Job:
     watch: Any = None  # ids to give evidence about; all that are not labelled, if None
     soft: Any = None  # distributions (m, c) to learn in place of the labels, where several annotators answered
     folder: Path | None = None  # where to keep checkpoints, so that a killed training goes on
+    own: bool = False  # the folder is for this job alone: whoever gave it clears it, and what others left is not minded
 
     def checked(self) -> Task:
         """The job with ids as positions, after looking at everything once."""

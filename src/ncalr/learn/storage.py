@@ -71,8 +71,8 @@ def fingerprint(task: Any, recipe: dict[str, Any], network: str) -> str:
 class Checkpoint:
     """The last state of a training, in a folder; does nothing without one."""
 
-    def __init__(self, folder: Path | None, belongs: str) -> None:
-        self.folder, self.belongs = None if folder is None else Path(folder), belongs
+    def __init__(self, folder: Path | None, belongs: str, own: bool = False) -> None:
+        self.folder, self.belongs, self.own = None if folder is None else Path(folder), belongs, own
 
     def write(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         """Replace the last state by this one."""
@@ -84,16 +84,26 @@ class Checkpoint:
         self._drop(but=name)
 
     def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The last state, or None where there is none. One of another training is an error: nothing is overwritten."""
+        """The last state, or None where there is none.
+
+        One of another training, or one that cannot be read, is an error, since nothing is overwritten; in a folder of
+        the job's own it is cleared.
+        """
         if self.folder is None or not (self.folder / "training.json").exists():
             return None
-        facts = json.loads((self.folder / "training.json").read_text(encoding="utf-8"))
-        if facts["belongs"] != self.belongs:
-            raise BadInput(
-                f"{self.folder} holds the checkpoint of another training (other labels, recipe, network or seed); "
-                "give this one another folder, or delete that one"
-            )
-        return read_arrays(self.folder / facts["arrays"]), facts
+        try:
+            facts = json.loads((self.folder / "training.json").read_text(encoding="utf-8"))
+            if facts["belongs"] != self.belongs:
+                raise BadInput(
+                    f"{self.folder} holds the checkpoint of another training (other labels, recipe, network or seed); "
+                    "give this one another folder, or delete that one"
+                )
+            return read_arrays(self.folder / facts["arrays"]), facts
+        except Exception:  # or it cannot be read
+            if not self.own:
+                raise
+        self.clear()
+        return None
 
     def clear(self) -> None:
         """The training is over: nothing to go on from."""
@@ -105,4 +115,4 @@ class Checkpoint:
         assert self.folder is not None  # noqa: S101 (the callers looked)
         for path in self.folder.glob("training-*.safetensors"):
             if path.name != but:
-                path.unlink()
+                path.unlink(missing_ok=True)  # every rank may clear

@@ -27,7 +27,7 @@ from torch import nn
 
 from ncalr.data.pool import Pool, positions_of
 from ncalr.dynamics import Recorder
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, MissingExtra
 from ncalr.learn import storage
 from ncalr.learn.enhance import Enhancer
 from ncalr.learn.feeds import Feed, OnDevice, Streamed, rescaled
@@ -46,7 +46,8 @@ from ncalr.learn.texts import TextReader, TextReaders
 
 STEPS, AHEAD = 16, 12  # steps given to the device between two looks at the other runs, and how many times ahead of it
 NAP = 0.0005  # seconds
-SAVE_SECONDS = 20.0
+SAVE_SECONDS = 20.0  # between two checkpoints of a training, at least
+SAVE_SHARE = 0.02  # of the time that checkpoints may take, those of all trainings side by side together
 LARGEST_HALF = 65504.0
 
 
@@ -110,6 +111,7 @@ class TorchLearner:
         self._feeds: list[tuple[Pool, Feed]] = []
         self._slots: dict[Any, list[Slot]] = {}
         self._last: dict[int, Any] = {}
+        self._saving = 0.0  # seconds that the last checkpoint took
 
     def fit(self, job: Job) -> TorchModel:
         """Train on one job."""
@@ -173,7 +175,8 @@ class TorchLearner:
         before = self._last.get(job.seed) if self.warm else None
         slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
         first, saved_at = 1, time.perf_counter()
-        store = storage.Checkpoint(job.folder, storage.fingerprint(task, recipe_.of_training(), str(self.net)))
+        belongs = storage.fingerprint(task, recipe_.of_training(), str(self.net))
+        store = storage.Checkpoint(job.folder, belongs, job.own)
         found = store.read()
         self.ranks.wait()  # nobody writes before everybody has read
         record.notes += task.notes
@@ -202,13 +205,12 @@ class TorchLearner:
             record.epochs = epoch
             if epoch >= phase.last:
                 break
-            if (
-                job.folder is not None
-                and self.ranks.rank == 0
-                and (time.perf_counter() - saved_at > SAVE_SECONDS or epoch in phase.window)
-            ):
+            pause = max(SAVE_SECONDS, self._saving * self.together / SAVE_SHARE)
+            if job.folder is not None and self.ranks.rank == 0 and time.perf_counter() - saved_at > pause:
+                started = time.perf_counter()
                 self._save(store, slot, phase, record, recorder, log, epoch)
                 saved_at = time.perf_counter()
+                self._saving = saved_at - started
         record.rule, record.began = phase.rule, phase.began
         if recorder is not None and recorder.checkpoints > 1:
             record.flipping = float((recorder.flips() > 0).mean())
@@ -218,7 +220,7 @@ class TorchLearner:
         state = slot.state()
         yield slot.mark()
         self._return(slot)
-        if self.ranks.rank == 0:
+        if self.ranks.rank == 0 and not job.own:
             store.clear()
         record.seconds += time.perf_counter() - began
         if self.warm:
@@ -394,7 +396,11 @@ class TorchLearner:
                 "window": list(phase.window),
             },
         }
-        store.write(arrays, facts)
+        try:
+            store.write(arrays, facts)
+        except (OSError, MissingExtra):  # a full disk
+            if not store.own:
+                raise
 
     def _restore(
         self, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, log: list[Any], found: Any

@@ -1,27 +1,26 @@
 """The journal: one JSON line a round, on disk before the next round begins.
 
 A run directory holds `journal.jsonl`, `experiment.json` (what the run is, so that another experiment is not written
-into it), `environment.json` (versions, machine, torch's threads) and a lock against a second writer. Lines are only
-ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at its
-end: it is cut off with a word, and its round is made again. `data.json` is the fingerprint of the data, where they are
-known when a folder is begun: with other data nothing goes on.
+into it), `environment.json` (versions, code, machine, torch's threads) and a lock against a second writer. Lines are
+only ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at
+its end: it is cut off with a word, and its round is made again. `data.json` is the fingerprint of the data, where they
+are known when a folder is begun: with other data nothing goes on.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
 from ncalr.errors import BadInput, NcalrError
+from ncalr.loop.environment import FILE, environment, keep_environment
 
 TIMES = ("seconds", "timing")
 """Keys that differ between two runs of the same experiment."""
@@ -42,15 +41,15 @@ class Journal:
         self.folder = Path(folder)
         self.path = self.folder / "journal.jsonl"
         self.notes: list[str] = []
+        self.writes = False  # whether a line was written by this process
 
     def begin(self, experiment: dict[str, Any], data: Fingerprint | None = None) -> None:
         """Claim the directory for this experiment; one that holds another, or has other data, is left alone."""
         claim(self.folder, experiment)
         if data is not None:
             keep_data(self.folder, data)
-        known = self.folder / "environment.json"
-        if not known.exists():
-            write_whole(known, json.dumps(environment(), indent=1))
+        if not (self.folder / FILE).exists():
+            write_whole(self.folder / FILE, json.dumps(environment(), indent=1))
 
     def lines(self) -> list[dict[str, Any]]:
         """Every whole line; a torn last one is cut off."""
@@ -79,6 +78,9 @@ class Journal:
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
         size = self.path.stat().st_size if self.path.exists() else 0
         try:
+            if not self.writes:
+                keep_environment(self.folder, line.get("round", 0))
+                self.writes = True
             with self.path.open("ab") as file:
                 file.write(data)
                 file.flush()
@@ -113,7 +115,7 @@ class Journal:
     @contextmanager
     def threads(self) -> Iterator[None]:
         """torch with the threads the run began with: with another number the sums of a CPU come out otherwise."""
-        path, torch = self.folder / "environment.json", sys.modules.get("torch")
+        path, torch = self.folder / FILE, sys.modules.get("torch")
         wanted = json.loads(path.read_text(encoding="utf-8")).get("threads") if path.exists() else None
         if torch is None or not wanted:
             yield
@@ -216,21 +218,3 @@ def check_data(folder: Path, data: Fingerprint) -> None:
 
 def _but_contents(data: Fingerprint) -> Fingerprint:
     return {**data, **{name: {**data[name], "contents": ""} for name in ("pool", "test")}}
-
-
-def environment() -> dict[str, Any]:
-    """Versions and machine; torch's threads where it is in use."""
-    versions, torch = {}, sys.modules.get("torch")
-    for name in ("ncalr", "numpy", "scipy", "numba", "torch", "scikit-learn"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return {
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        **({} if torch is None else {"threads": torch.get_num_threads()}),
-        "versions": versions,
-    }

@@ -6,14 +6,19 @@ A run is a generator (`rounds`) that gives a `Job` whenever it wants a model and
 of them, and the laboratory serves many at a time, so that their trainings share the device. All it knows stands in
 the journal: a killed run that is started again reads it and goes on, and its journal ends byte for byte as the one of a
 run that was never killed, timings aside.
+
+There is one training a budget. Where an item is refused, or its answer is late, the next best one of the same model is
+asked about before the next training, for as long as somebody answers. A training that has fewer labels than it should
+all the same (nobody answered any more), or more (an answer was taken back, or came in), says which budget it is of:
+`planned`.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire.query import query
+from ncalr.acquire.registry import resolve
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, NcalrError, unknown
@@ -30,14 +36,17 @@ from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.answers import Doubts, Policy, policy
 from ncalr.loop.journal import Journal
 from ncalr.loop.labels import agreed, doubted
-from ncalr.loop.state import Line, State, replay
+from ncalr.loop.state import Line, State, names_of, replay
 from ncalr.loop.stopping import Stops
 from ncalr.loop.voice import Voice, voice_of
-from ncalr.oracles import Answers, Oracle, changes, remind
+from ncalr.oracles import LATER, REFUSED, Answers, Oracle, changes, remind
 from ncalr.types import Picks
 
 KEEP = ("", "last", "all")
 LEAST = 12  # how many of the least wanted items a round keeps, for the report
+MORE = 20  # calls a round, beside the first, in which others are asked about in the place of what is not answered
+Others = Callable[[list[Any], int], list[Any]]
+"""Gives so many items beside those that were asked about."""
 UNSAID = {"keep": "", "answers": "single", "stops": ""}  # left out of what is stored where nothing else was chosen
 
 
@@ -56,6 +65,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.policy  # noqa: B018 (an unknown one is found here)
+        resolve(self.strategy, {})
         if self.keep not in KEEP:
             raise unknown("keep", self.keep, KEEP)
         steps = self.budgets
@@ -98,7 +108,7 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
         number = len(state.rounds)
         changed = _changed(setting, state)
         state.change(changed)
-        if state.awaited and len(set(state.labels.values())) < 2:  # nothing to learn from yet
+        if state.awaited and (len(set(state.labels.values())) < 2 or not (changed or state.news)):  # nothing to learn
             _ask_again(plan, setting, state, journal, {**changed, "round": number})
             continue
         job = Job(
@@ -111,17 +121,21 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
             needs=needs_of(plan.strategy) | plan.policy.needs | ({"logits"} if plan.control else set()),
             watch=_open_ids(setting.pool, state),
             soft=state.targets(plan.classes),
+            folder=training_folder(journal.folder),
+            own=True,
         )
         model = yield job
         _keep(plan.keep, model, journal.folder, number)
         _write(journal, state, changed | one_round(plan, setting, state, model, number))
+        clear_training(journal.folder)
     return state
 
 
 def one_round(plan: Plan, setting: Setting, state: State, model: Model, number: int) -> Line:
     """A trained model in, one line of the journal out: how good it is, what it picked, what was answered."""
     began = time.perf_counter()
-    line: Line = {"round": number, "labelled": len(state.labels), **_spent(plan, state), **_quality(setting, model)}
+    line: Line = {"round": number, "labelled": len(state.labels), **_spent(plan, state, model)}
+    line |= _quality(setting, model)
     line["stop"] = plan.stops.reason(_with(state, line)) or _budget_spent(plan, state, model)
     if not line["stop"]:
         line |= _questions(plan, setting, state, model, number)
@@ -156,6 +170,16 @@ def model_folder(run: Path, number: int) -> Path:
     return run / "models" / f"round-{number:02d}"
 
 
+def training_folder(run: Path) -> Path:
+    """Where the training that is under way keeps its checkpoint, so that a killed one goes on from there."""
+    return run / "training"
+
+
+def clear_training(run: Path) -> None:
+    """Its line is in the journal: nothing is left to go on from."""
+    shutil.rmtree(training_folder(run), ignore_errors=True)
+
+
 def _keep(which: str, model: Model, run: Path, number: int) -> None:
     """Models are written before the line that speaks of them: a run killed between the two writes the same again."""
     if not which:
@@ -175,28 +199,52 @@ def _with(state: State, line: Line) -> State:
 
 
 def _first(plan: Plan, setting: Setting) -> Line:
-    """The initial pool, or as much of it as the first budget is enough for."""
+    """The initial pool, or as much of it as the first budget is enough for; others by lot for what is not answered."""
     k = len(setting.first)
     first = list(setting.first)[: plan.policy.fresh(k, 0)]
-    line = _ask(plan.policy, setting, State(), first, [], k)
+    line = _ask(plan.policy, setting, State(), first, [], k, lambda asked, count: _lots(plan, setting, asked, count))
     return line | agreed(plan.policy, State().after(line), None, plan.classes, plan.seed)
+
+
+def _lots(plan: Plan, setting: Setting, asked: list[Any], count: int) -> list[Any]:
+    """So many items that were not asked about, by lot: the same for all strategies of a seed."""
+    ids = setting.pool.ids
+    k = min(len(asked) + count, len(ids))
+    lots = query("random", k, features=np.zeros((len(ids), 1)), ids=ids, seed=[plan.seed, 0])
+    return _others(lots.ids.tolist(), asked, count)
 
 
 def _questions(plan: Plan, setting: Setting, state: State, model: Model, number: int) -> Line:
     """What is asked after a training, what is answered, and which labels that comes to."""
     how, answers = plan.policy, _answers(plan, state)
-    wanted = next(b for b in plan.budgets if b > answers) - answers
+    wanted = _next_budget(plan, state) - answers
     voice = voice_of(model, state).at(state, *_before(state)) if how.needs else None
-    owed = sum(how.each - len(state.votes[item]) for item in state.open_again(how.each))
-    fresh = min(max(how.fresh(wanted, owed) - len(state.awaited), 0), len(model.watched))
+    late = _late(how, state, wanted)
+    fresh = min(_fresh(how, state, wanted) - len(late), len(model.watched))
     picked, why = _pick(plan, model, fresh, number)
     again: list[Any] = []
     if isinstance(how, Doubts) and voice is not None:
-        again = doubted(how, max(wanted - len(state.awaited), 0), picked, state, voice, [plan.seed, number])
+        again = doubted(how, wanted - len(late), picked, state, voice, [plan.seed, number])
         if again and picked:
-            picked, why = _pick(plan, model, min(wanted - len(state.awaited) - len(again), fresh), number)
-    line = _ask(how, setting, state, [*state.awaited, *picked], again, wanted) | why
+            picked, why = _pick(plan, model, min(wanted - len(late) - len(again), fresh), number)
+
+    def others(asked: list[Any], count: int) -> list[Any]:
+        found, more = _next_best(plan, model, asked, count, number)
+        _add_reasons(why, more)
+        return found
+
+    line = _ask(how, setting, state, [*late, *picked], again, wanted, others) | why
     return line | _heard(plan, state.after(line), voice)
+
+
+def _fresh(how: Policy, state: State, wanted: int) -> int:
+    """How many items without a label so many answers are for."""
+    return how.fresh(wanted, sum(how.each - len(state.votes[item]) for item in state.open_again(how.each)))
+
+
+def _late(how: Policy, state: State, wanted: int) -> list[Any]:
+    """Those of the awaited items that are asked about again: no more than the budget is for."""
+    return state.awaited[: _fresh(how, state, wanted)]
 
 
 def _heard(plan: Plan, state: State, voice: Voice | None) -> Line:
@@ -211,27 +259,81 @@ def _heard(plan: Plan, state: State, voice: Voice | None) -> Line:
     return line | agreed(plan.policy, state, voice, plan.classes, plan.seed)
 
 
-def _ask(how: Policy, setting: Setting, state: State, new: list[Any], doubted: list[Any], k: int) -> Line:
-    """Ask about new items, and about others again, for k answers in all and no more; who does not answer is let be."""
-    line = _asked(setting, new)
-    counts = {item: len(said) for item, said in state.votes.items()}
-    counts |= {item: 1 for item, label in zip(line["ids"], line["labels"], strict=True) if label >= 0}
-    left = k - sum(label >= 0 for label in line["labels"])
-    calls, silent = [], set(state.settled)
-    while left > 0:
-        begun = [item for item, count in counts.items() if count < how.each]
-        ids = [item for item in (*begun, *doubted) if item not in silent][:left]
-        if not ids:
-            break
-        calls.append(_asked(setting, ids))
-        for item, label in zip(ids, calls[-1]["labels"], strict=True):
-            if label >= 0:
-                counts[item] += 1
-                left -= 1
-            else:
-                silent.add(item)
-        doubted = []
-    return line | {"again": calls} if calls else line
+def _ask(
+    how: Policy, setting: Setting, state: State, new: list[Any], doubted: list[Any], k: int, others: Others
+) -> Line:
+    """Ask about new items, and about others again, for k answers in all and no more; who does not answer is let be.
+
+    Where second opinions are refused, their answers go to more new items.
+    """
+    asked = _Asked(setting, how, state, k)
+    asked.about_new(new, others)
+    asked.again(doubted)
+    while asked.refused and asked.left > 0 and (more := others(asked.line["ids"], how.fresh(asked.left, 0))):
+        asked.about_new(more, others)
+        asked.again([])
+    return asked.as_line()
+
+
+class _Asked:
+    """The calls of one round, one after the other."""
+
+    def __init__(self, setting: Setting, how: Policy, state: State, k: int) -> None:
+        self.setting, self.how, self.left = setting, how, k
+        self.line = _asked(setting, [])
+        self.second: list[Line] = []  # calls about items that have a label
+        self.order: list[int] = []  # how many ids each call was about that have none; 0 for one of the second opinions
+        self.counts = {item: len(said) for item, said in state.votes.items()}
+        self.silent = set(state.settled)
+        self.refused = False  # whether the last second opinion was
+
+    def about_new(self, ids: list[Any], others: Others) -> None:
+        """Ask about items without a label, and about others in the place of what is refused or late.
+
+        It ends when as many are answered as were asked about, or where a call brings nothing but "later": nobody is
+        there.
+        """
+        missing = len(ids)
+        while ids:
+            call = _asked(self.setting, ids)
+            self.line = _joined(self.line, call) if self.line["ids"] else call
+            self.order.append(len(ids))
+            known = [item for item, label in zip(ids, call["labels"], strict=True) if label >= 0]
+            self.counts |= dict.fromkeys(known, 1)
+            self.left -= len(known)
+            missing -= len(known)
+            nobody = all(label == LATER for label in call["labels"])
+            enough = not missing or nobody or len(self.order) > MORE
+            ids = [] if enough else others(self.line["ids"], missing)
+
+    def again(self, doubted: list[Any]) -> None:
+        """Ask about items that have fewer answers than they should, and about those that are doubted."""
+        self.refused = False
+        while self.left > 0:
+            begun = [item for item, count in self.counts.items() if count < self.how.each]
+            ids = [item for item in (*begun, *doubted) if item not in self.silent][: self.left]
+            if not ids:
+                return
+            self.second.append(_asked(self.setting, ids))
+            self.order.append(0)
+            for item, label in zip(ids, self.second[-1]["labels"], strict=True):
+                if label >= 0:
+                    self.counts[item] += 1
+                    self.left -= 1
+                else:
+                    self.silent.add(item)
+            self.refused = REFUSED in self.second[-1]["labels"] and len(self.order) <= MORE
+            doubted = []
+
+    def as_line(self) -> Line:
+        """For the journal; the order of the calls where it is not one about new items and then the others."""
+        line = self.line | ({"again": self.second} if self.second else {})
+        return line | {"calls": self.order} if sum(size > 0 for size in self.order) > 1 else line
+
+
+def _joined(line: Line, call: Line) -> Line:
+    by = [name for one in (line, call) for name in names_of(one)]
+    return {**{key: line[key] + call[key] for key in ("ids", "labels")}, "by": _one_name(by)}
 
 
 def _answers(plan: Plan, state: State) -> int:
@@ -239,8 +341,25 @@ def _answers(plan: Plan, state: State) -> int:
     return state.answers if plan.policy.collects else len(state.labels)
 
 
-def _spent(plan: Plan, state: State) -> Line:
-    return {"answers": state.answers} if plan.policy.collects else {}
+def _spent(plan: Plan, state: State, model: Model) -> Line:
+    """The answers that a training learns from, and the budget it is of where that is another number."""
+    spent: Line = {"answers": state.answers} if plan.policy.collects else {}
+    budget = _budget(plan, state)
+    exhausted = not len(model.watched) and not state.awaited
+    return spent if exhausted or budget == _answers(plan, state) else {**spent, "planned": budget}
+
+
+def _budget(plan: Plan, state: State) -> int:
+    """Which budget a training on the labels of this state is of: the next one, or the last that they are enough for."""
+    answers = _answers(plan, state)
+    later = [budget for budget in plan.budgets if budget > state.planned] or [plan.budgets[-1]]
+    return max((budget for budget in later if budget <= answers), default=later[0])
+
+
+def _next_budget(plan: Plan, state: State) -> int:
+    """The budget that is asked for after a training; the last one again as long as answers to it are awaited."""
+    now = max(_budget(plan, state), _answers(plan, state))
+    return next((budget for budget in plan.budgets if budget > now), plan.budgets[-1])
 
 
 def _before(state: State) -> tuple[float | None, float | None]:
@@ -258,11 +377,13 @@ def _asked(setting: Setting, ids: list[Any]) -> Line:
 
 def _ask_again(plan: Plan, setting: Setting, state: State, journal: Journal, line: Line) -> None:
     awaited = len(state.awaited)
-    line |= _ask(plan.policy, setting, state, state.awaited, [], plan.budgets[0] - _answers(plan, state))
+    wanted = max(_budget(plan, state) - _answers(plan, state), 1)
+    late = _late(plan.policy, state, wanted)
+    line |= _ask(plan.policy, setting, state, late, [], wanted, lambda *_: [])  # there is no model to pick others
     _write(journal, state, line | agreed(plan.policy, state.after(line), None, plan.classes, plan.seed))
     if len(state.awaited) == awaited:
         raise NcalrError(
-            f"{awaited} items were asked about and none is answered yet, and there are not two classes to learn from; "
+            f"{awaited} items were asked about and none is answered yet: there is nothing new to learn from; "
             "nothing is lost: resume when there are answers"
         )
 
@@ -289,10 +410,13 @@ def _changed(setting: Setting, state: State) -> Line:
 
 
 def _said(answers: Answers) -> Line:
-    by = answers.by if isinstance(answers.by, str) else answers.by.tolist()
-    if not isinstance(by, str) and len(set(by)) == 1:
-        by = by[0]  # one name for all, as most often
+    by = answers.by if isinstance(answers.by, str) else _one_name(answers.by.tolist())
     return {"ids": answers.ids.tolist(), "labels": answers.labels.tolist(), "by": by}
+
+
+def _one_name(by: list[str]) -> str | list[str]:
+    """One name for all, as most often; else one an id."""
+    return by[0] if len(set(by)) == 1 else by
 
 
 def _open_ids(pool: Pool, state: State) -> Any:
@@ -317,6 +441,8 @@ def _quality(setting: Setting, model: Model) -> Line:
 def _budget_spent(plan: Plan, state: State, model: Model) -> str:
     if _answers(plan, state) >= plan.budgets[-1]:
         return "budget"
+    if _budget(plan, state) == plan.budgets[-1] and not state.awaited and len(model.watched):
+        return "budget, some of it not answered"
     left = len(model.watched) or state.awaited or state.open_again(plan.policy.cap)
     return "" if left else "nothing left to ask"
 
@@ -325,8 +451,7 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
     """k ids: most by the strategy, a share at random where there is a control arm; and why each was picked."""
     if not k:
         return [], {}
-    evidence, seed = model.evidence(), [plan.seed, number]
-    evidence.pop("labelled_log", None)  # the run's own
+    evidence, seed = _evidence(model), [plan.seed, number]
     drawn = round(plan.control * k)
     control: list[Any] = []
     line: Line = {}
@@ -336,8 +461,6 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
         outputs = to_numpy(evidence["logits"] if "logits" in evidence else evidence["probs"])
         places = {item: at for at, item in enumerate(model.watched.tolist())}
         line["control"] = {"ids": control, "predicted": [int(outputs[places[item]].argmax()) for item in control]}
-    if not evidence:
-        evidence = {"features": np.zeros((len(model.watched), 1))}
     picks = query(
         plan.strategy,
         k - drawn,
@@ -348,12 +471,52 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
         seed=seed,
         **evidence,
     )
-    line |= {"scores": [_short(v) for v in picks.scores], "parts": _short_parts(picks), "notes": list(picks.notes)}
+    line |= {**_reasons(picks), "notes": list(picks.notes)}
     if picks.least is not None:
         line["least"] = {"ids": picks.least.ids.tolist(), "parts": _short_parts(picks.least)}
     if "features" in model.evidence() and len(picks) > 1:
         line["redundancy"] = redundancy(evidence["features"], model.watched, picks.ids)
     return [*picks.ids.tolist(), *control], line
+
+
+def _next_best(plan: Plan, model: Model, asked: list[Any], count: int, number: int) -> tuple[list[Any], Line]:
+    """The best items beside those that were asked about, and why: what a larger batch has more."""
+    watched = set(model.watched.tolist())
+    k = min(len(watched.intersection(asked)) + count, len(watched))
+    if not k:
+        return [], {}
+    picks = query(
+        plan.strategy, k, ids=model.watched, classes=plan.classes or None, seed=[plan.seed, number], **_evidence(model)
+    )
+    ids = picks.ids.tolist()
+    found = _others(ids, asked, count)
+    places = np.array([ids.index(item) for item in found], np.intp)
+    parts = {name: values[places] for name, values in picks.parts.items()}
+    return found, _reasons(replace(picks, ids=picks.ids[places], scores=picks.scores[places], parts=parts))
+
+
+def _others(ids: list[Any], asked: list[Any], count: int) -> list[Any]:
+    known = set(asked)
+    return [item for item in ids if item not in known][:count]
+
+
+def _evidence(model: Model) -> dict[str, Any]:
+    """What the strategy may look at; where it looks at nothing, how many items there are."""
+    evidence = model.evidence()
+    evidence.pop("labelled_log", None)  # the run's own
+    return evidence or {"features": np.zeros((len(model.watched), 1))}
+
+
+def _reasons(picks: Picks) -> Line:
+    """Why each was picked."""
+    return {"scores": [_short(v) for v in picks.scores], "parts": _short_parts(picks)}
+
+
+def _add_reasons(why: Line, more: Line) -> None:
+    """Those of items that were picked afterwards, behind the others."""
+    why["scores"] = why.get("scores", []) + more["scores"]
+    parts = why.get("parts", {})
+    why["parts"] = {name: parts.get(name, []) + values for name, values in more["parts"].items()}
 
 
 def redundancy(features: Any, watched: Any, ids: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ class State:
     """The labels so far, and the answers that they are made of.
 
     A line's `ids` are questions about items that have no label, and `again` holds further calls, each about items that
-    have one: second opinions. Where a run collects several answers an item, `consensus` says which labels they come to,
-    as far as these are others than before.
+    have one: second opinions. Where the ids were asked about in several calls, `calls` says in order how many each had,
+    0 for one of `again`. Where a run collects several answers an item, `consensus` says which labels they come to, as
+    far as these are others than before.
     """
 
     labels: dict[Any, int] = field(default_factory=dict)  # to be learnt, in the order in which the items came
@@ -32,8 +34,8 @@ class State:
     def take(self, line: Line) -> None:
         """Take a line of the journal in."""
         self.change(line)
-        if "ids" in line:
-            self.awaited = []  # all of them were asked about again
+        asked = set(line.get("ids", []))
+        self.awaited = [item for item in self.awaited if item not in asked]  # these were asked about again
         self._hear(line, len(self.rounds))
         for call in line.get("again", []):
             self._hear_again(call)
@@ -69,8 +71,25 @@ class State:
     @property
     def askings(self) -> list[list[Any]]:
         """The ids of every call the oracle was asked in, as far as they are written down."""
-        calls = [call for line in self.rounds for call in (line, *line.get("again", []))]
-        return [call["ids"] for call in calls if call.get("ids")]
+        return [ids for line in self.rounds for ids in _calls(line) if ids]
+
+    @property
+    def planned(self) -> int:
+        """The budget of the last training; 0 before the first."""
+        return next((spent(line) for line in reversed(self.rounds) if "accuracy" in line), 0)
+
+    @property
+    def news(self) -> bool:
+        """Whether something was answered or changed since the last training."""
+        for line in reversed(self.rounds):
+            said = [label for call in (line, *line.get("again", [])) for label in call.get("labels", [])]
+            if any(label >= 0 for label in said):
+                return True
+            if "accuracy" in line:
+                return False
+            if "changes" in line:
+                return True
+        return bool(self.labels)
 
     @property
     def closed(self) -> list[Any]:
@@ -126,6 +145,25 @@ def replay(lines: list[Line]) -> State:
     return state
 
 
+def spent(line: Line) -> int:
+    """Which budget a training is of: as many answers as it learnt from, where nothing else was planned."""
+    names = ("planned", "answers", "labelled")
+    return int(next(line[name] for name in names if name in line))
+
+
+def names_of(said: Line) -> list[str]:
+    """Who answered about each id of a call."""
+    by = said.get("by", "")
+    return [by] * len(said.get("ids", [])) if isinstance(by, str) else by
+
+
 def _rows(said: Line) -> Any:
-    ids, by = said.get("ids", []), said.get("by", "")
-    return zip(ids, said.get("labels", []), [by] * len(ids) if isinstance(by, str) else by, strict=True)
+    return zip(said.get("ids", []), said.get("labels", []), names_of(said), strict=True)
+
+
+def _calls(line: Line) -> list[list[Any]]:
+    """The ids of every call of a round, in order."""
+    again = [call["ids"] for call in line.get("again", [])]
+    new, second = iter(line.get("ids", [])), iter(again)
+    order = line.get("calls", [len(line.get("ids", [])), *[0] * len(again)])
+    return [list(islice(new, size)) or next(second, []) for size in order]

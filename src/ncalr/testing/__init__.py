@@ -14,10 +14,11 @@ def test_my_learner(check):
     check(case)
 """
 
+from ncalr.acquire.example import example_pool
 from ncalr.testing.learners import LEARNER_CHECKS, LearnerCase, check_learner, example_items
 from ncalr.testing.oracles import ORACLE_CHECKS, OracleCase, check_oracle
 from ncalr.testing.pools import POOL_CHECKS, PoolCase, check_pool
-from ncalr.testing.strategies import STRATEGY_CHECKS, check_strategy, example_pool
+from ncalr.testing.strategies import STRATEGY_CHECKS, check_strategy
 
 __all__ = [
     "LEARNER_CHECKS",

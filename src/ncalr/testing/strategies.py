@@ -9,39 +9,13 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
+from ncalr.acquire.example import example_pool
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.dynamics.scores import softmax
 from ncalr.errors import BadInput
 from ncalr.kernels import choose
 from ncalr.types import Picks
-
-Given = dict[str, Any]
-
-
-def example_pool(n: int = 240, *, seed: int = 0, classes: int = 4, copies: int = 1) -> Given:
-    """Every kind of evidence for a made-up pool of n items, in float64; `copies` > 1 repeats each item so often."""
-    rng = np.random.default_rng(seed)
-    m, d = 10 * classes, 12
-    centres = rng.standard_normal((classes, d))
-    kinds = rng.integers(0, classes, -(-n // copies))
-    features = np.maximum(centres[kinds] + rng.standard_normal((len(kinds), d)), 0)
-    noise = rng.standard_normal((8, len(kinds), classes))
-    features = np.repeat(features, copies, axis=0)[:n]
-    noise = np.repeat(noise, copies, axis=1)[:, :n]
-    labels = np.arange(m) % classes
-    labelled = np.maximum(centres[labels] + rng.standard_normal((m, d)), 0)
-    logits = features @ centres.T
-    return {
-        "features": features,
-        "logits": logits,
-        "checkpoint_predictions": (logits + 3 * noise).argmax(axis=2),
-        "sampled_probs": _softmax(logits + noise),
-        "enhanced": features,
-        "labelled_features": labelled,
-        "labels": labels,
-        "labelled_logits": labelled @ centres.T,
-        "labelled_enhanced": labelled,
-    }
 
 
 def check_strategy(strategy: str | Strategy) -> None:
@@ -185,13 +159,13 @@ def check_saturated(strategy: str | Strategy) -> None:
     }
     pool["logits"] = pool["logits"] * 1000
     pool["labelled_logits"] = pool["labelled_logits"] * 1000
-    pool["sampled_probs"] = _softmax(1000 * np.log(pool["sampled_probs"].astype(np.float64))).astype(np.float32)
+    pool["sampled_probs"] = softmax(1000 * np.log(pool["sampled_probs"].astype(np.float64))).astype(np.float32)
     picks = query(strategy, 17, **pool)
     assert np.isfinite(picks.scores).all()
     assert len(np.unique(picks.ids)) == 17
     if not {"logits", "labelled_logits"} & resolve(strategy).needs:
-        pool["probs"] = _softmax(pool.pop("logits").astype(np.float64)).astype(np.float32)
-        pool["labelled_probs"] = _softmax(pool.pop("labelled_logits").astype(np.float64)).astype(np.float32)
+        pool["probs"] = softmax(pool.pop("logits").astype(np.float64)).astype(np.float32)
+        pool["labelled_probs"] = softmax(pool.pop("labelled_logits").astype(np.float64)).astype(np.float32)
         assert np.isfinite(query(strategy, 17, **pool).scores).all()
 
 
@@ -251,8 +225,3 @@ def _reordered(name: str, array: Any, order: Any) -> Any:
 
 def _same(a: Picks, b: Picks) -> bool:
     return bool(np.array_equal(a.ids, b.ids) and np.array_equal(a.scores, b.scores))
-
-
-def _softmax(logits: Any) -> Any:
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)

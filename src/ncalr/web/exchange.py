@@ -32,9 +32,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.data.tables import about_separator, separator
+from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
 from ncalr.errors import BadInput, MissingExtra, unknown
-from ncalr.web.sources import TEXT_COLUMNS
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 

@@ -14,16 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TextPool, about_separator, columns_of, read_table
+from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_separator, columns_of, read_table
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
 from ncalr.pixels import ENDINGS, about_heic
 from ncalr.web.folder import Source
 from ncalr.web.store.projects import NewItem
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _BLOCK = 65536  # rows of embeddings that are looked at at a time
-TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "title")
 
 
 def find(path: Path, text_column: str = "", id_column: str = "", embeddings: str = "") -> Source:

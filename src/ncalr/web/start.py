@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.acquire.registry import resolve
-from ncalr.data.tables import columns_of
+from ncalr.data.tables import TEXT_COLUMNS, columns_of
 from ncalr.data.words import WIDTH
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.web import exchange, sources
@@ -112,8 +112,8 @@ def about_labels(source: Source, project: Path) -> str:
     found = next((name for name in ("label", "labels") if name in columns and name != source.text_column), "")
     if not found:
         return ""
-    named = source.id_column in exchange.NAMES or source.text_column in sources.TEXT_COLUMNS
-    text = next((name for name in sources.TEXT_COLUMNS if name in columns), source.text_column)  # as an import reads it
+    named = source.id_column in exchange.NAMES or source.text_column in TEXT_COLUMNS
+    text = next((name for name in TEXT_COLUMNS if name in columns), source.text_column)  # as an import reads it
     ready = found == "label" and named and text == source.text_column and exchange.form_of(path) is not None
     file = str(path) if ready else "FILE"
     before = "" if ready else "bring them into a table with the columns id and label, and "

@@ -15,8 +15,8 @@ to date, and picked if it still has the largest (lazy greedy, Minoux 1978). Kern
 in blocks, and 512 MB of them are kept. Where all gains fall alike, as without clusters, nearly every bound would have
 to be brought up to date; then all are lowered at once, by what the last picks took from each: that needs the kernel
 rows of the items that are covered better now, and they are fewer from pick to pick. First gains cost n^2 d; above
-`limit` items the method runs on a seeded sample of that many (as its authors do at 35,000), which then serves as
-candidates and as the pool to be covered, and the result says so.
+`limit` items the method runs on a seeded sample of that many, k at the least (as its authors do at 35,000), which then
+serves as candidates and as the pool to be covered, and the result says so.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def coverage(
         raise BadInput(f"kernel must be 'rbf' or 'ball', got {kernel!r}")
     if radius is not None and radius <= 0:
         raise BadInput(f"radius must be positive, got {radius}")
-    if limit < k:
-        raise BadInput(f"limit must be at least k = {k}, got {limit}")
+    if limit < 1:
+        raise BadInput(f"limit must be at least 1, got {limit}")
+    limit = max(limit, k)
     kept = np.argsort(lottery.keys(), kind="stable")[:limit]
     notes: list[str] = []
     if evidence.n > limit:
