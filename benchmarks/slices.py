@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -29,8 +30,9 @@ def train(
     seeds: Collection[int] | None = None,
 ) -> None:
     """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
-    from ncalr.learn import TorchLearner
+    from ncalr.learn import TorchLearner, torch_learner
 
+    torch_learner.SAVE_SECONDS = math.inf  # a slice that is cut goes on from its journals, and its seconds are counted
     clock = Clock(minutes)
     for title, group in groups.items():
         if all(_finished(out / name, seeds) for name in group):

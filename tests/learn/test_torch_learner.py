@@ -54,6 +54,16 @@ def test_digits_collapse_and_are_told_apart(pool, labels, digits):
     assert (model.predict(test).argmax(1) == digits[1][600:1000]).mean() > 0.93
 
 
+def test_dropout_repeats_and_leaves_everybody_else_s_dice_alone(pool, labels):
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    one, other = (learner(dropout=0.4).fit(job(pool, labels)) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(one.evidence()["features"], other.evidence()["features"])
+    third = learner(dropout=0.4).fit(job(pool, labels, seed=1))
+    assert not np.array_equal(one.evidence()["features"], third.evidence()["features"])
+
+
 def test_evidence_is_what_the_network_says(pool, labels):
     """Features and logits by hand: the saved weights in a fresh network, evaluation mode, the pool's own scale."""
     trained = learner()

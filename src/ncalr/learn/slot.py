@@ -183,10 +183,14 @@ class Slot:
             if self.graph is not None:
                 self.graph.replay()
                 return
-            if not self.cuda:
-                self.rate = self.rates[(epoch - 1) * self.steps + place]
-                self.optimiser.param_groups[0]["lr"] = self.rate
-            self._step()
+            if self.cuda:
+                self._step()
+                return
+            self.rate = self.rates[(epoch - 1) * self.steps + place]
+            self.optimiser.param_groups[0]["lr"] = self.rate
+            with torch.random.fork_rng(devices=[]):  # what the network itself draws by lot (dropout) is the step's own
+                torch.manual_seed(number(self.seed, epoch, place, 3))
+                self._step()
 
     def mark(self) -> Any:
         """An event after all that was asked of the device so far; None on the CPU, which has always done it."""
