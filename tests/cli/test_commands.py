@@ -239,7 +239,11 @@ MAIN = "from ncalr.cli import main; main()"
 
 
 @pytest.mark.parametrize(
-    "words", [["run", "digits", "--out", "there"], ["pool", "create", "there", "--images", "here"]]
+    "words",
+    [
+        ["run", "digits", "--out", "there"],
+        ["pool", "create", "there", "--images", "here", "--network", "resnet8", "--untrained"],
+    ],
 )
 def test_without_torch_the_line_that_installs_it(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
