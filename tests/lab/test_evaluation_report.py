@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ncalr.lab.evaluation_report import evaluations, evaluations_as_markdown, group_tables
-from ncalr.lab.evaluations import EVALUATIONS, evaluation_groups, read_evaluations
+from ncalr.lab.evaluations import EVALUATIONS, VERSION, evaluation_groups, read_evaluations
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import estimate
 from ncalr.loop.journal import Journal
@@ -19,6 +19,7 @@ SHARE = {"auroc": [0, 1]}
 
 def line_of(number, values, task="ood", wishes=None, limits=None, accuracy=0.5, **more):
     return {
+        "version": VERSION,
         "task": task,
         "round": number,
         "labelled": 10 * number,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ncalr.lab.card import advice, card_section, cards, control
-from ncalr.lab.evaluations import EVALUATIONS
+from ncalr.lab.evaluations import EVALUATIONS, VERSION
 from ncalr.lab.runner import Run
 
 
@@ -28,7 +28,12 @@ def run(tmp_path, strategy="ncal", accuracies=(0.5, 0.6, 0.7), audits=()):
     (folder / EVALUATIONS).write_text(
         "".join(
             json.dumps(
-                {"task": "audit", "round": n, "values": {"estimated share wrong": s, "low": s / 2, "high": 2 * s}}
+                {
+                    "version": VERSION,
+                    "task": "audit",
+                    "round": n,
+                    "values": {"estimated share wrong": s, "low": s / 2, "high": 2 * s},
+                }
             )
             + "\n"
             for n, s in audits

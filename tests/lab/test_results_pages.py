@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncalr.lab.evaluations import VERSION
 from ncalr.lab.runner import Run, pairs, slug
 from ncalr.lab.statistics import Curves
 from ncalr.loop.journal import Journal
@@ -49,7 +50,12 @@ def finish(results, name, better, evaluations=None):
         (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         if evaluations:
             said = [
-                {**line, **evaluation, "values": {key: value + gain for key, value in evaluation["values"].items()}}
+                {
+                    **line,
+                    **evaluation,
+                    "version": VERSION,
+                    "values": {key: value + gain for key, value in evaluation["values"].items()},
+                }
                 for line in lines
                 for evaluation in evaluations
             ]

@@ -240,7 +240,7 @@ def test_stopping_rules_as_text(tmp_path):
     ncalr.run("digits", "random", folder=tmp_path / "text", stops=Stops(target=0.01), **options)
 
 
-def test_plans_that_cannot_be():
+def test_plans_that_cannot_be(tmp_path):
     for changes in (
         {"budgets": ()},
         {"budgets": (10, 10)},
@@ -251,7 +251,8 @@ def test_plans_that_cannot_be():
         with pytest.raises(BadInput):
             plan(**changes)
     with pytest.raises(BadInput, match="fusion must be 'zscore', 'rank' or 'winsor', got 'rnk'"):
-        plan(strategy="ncal(fusion=rnk)")
+        run(plan(strategy="ncal(fusion=rnk)"), setting(), learner(), tmp_path / "run")
+    assert not (tmp_path / "run" / "journal.jsonl").exists()
     assert Plan("ncal", (10, 20)).as_dict()["budgets"] == [10, 20]
 
 

@@ -216,12 +216,7 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
             f"means={means} does not go with select={select.selector.name}: that adds its picks to the class "
             f"statistics one by one, and {means} statistics cannot be merged or updated; leave one of the two out"
         )
-    plan = Plan(whole, made, mine, select, means)
-    if whole.options:
-        from ncalr.acquire.rehearsal import rehearse  # which runs strategies, and so knows this file
-
-        rehearse(plan)
-    return plan
+    return Plan(whole, made, mine, select, means)
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

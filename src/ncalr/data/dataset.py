@@ -513,11 +513,13 @@ def _listed_images(
 ) -> Parts | None:
     """Images whose labels stand in labels.csv, by their paths below the folder; a share is kept for the test."""
     listed = folder / "labels.csv"
-    if not listed.is_file():
+    if not listed.is_file() or (folder / "train").is_dir():
         return None
     heads = columns_of_table(listed)
     file, label = (next((name for name in usual if name in heads), "") for usual in (FILE_COLUMNS, LABEL_COLUMNS))
     if not file or not label:
+        if any(path.is_dir() for path in folder.iterdir()):
+            return None  # class folders, and a list of something else
         raise BadInput(
             f"{listed} has the columns {', '.join(heads)}; expected file, the path of an image as seen from {folder}, "
             "and label"

@@ -31,6 +31,7 @@ from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, score, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.rehearsal import rehearsed
 from ncalr.acquire.select.spaces import Points, Space, chunks
 from ncalr.acquire.select.top_k import copies, idle, lots
 from ncalr.acquire.spec import Spec
@@ -92,7 +93,7 @@ def query_pool(
         raise BadInput(
             f"a pool on disk has columns of its own: leave out {', '.join(own)}, or put them into it (put_columns)"
         )
-    plan = resolve(strategy, options)
+    plan = rehearsed(strategy, options)
     held: Any = closing(open_engine(engine, workers, address)) if isinstance(engine, str) else nullcontext(engine)
     with held as ready:
         asked = _Query(plan, k, store, labelled, classes, exclude, seed, device, ready, candidates, progress)

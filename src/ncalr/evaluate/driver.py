@@ -18,7 +18,7 @@ from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.subjects import Subject, subjects
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
-from ncalr.lab.evaluations import EVALUATIONS, read_evaluations
+from ncalr.lab.evaluations import EVALUATIONS, VERSION, read_evaluations
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import plain
 from ncalr.loop.journal import check_data
@@ -80,6 +80,7 @@ def _common(wishes: Line, asked: Line) -> Line:
 
 def _line(subject: Subject, task: str, wishes: Wishes, found: Evaluation) -> Line:
     return {
+        "version": VERSION,
         "task": task,
         "round": subject.round,
         "labelled": len(subject.ids),

@@ -86,13 +86,17 @@ def unanswered(runs: list[Run]) -> list[str]:
     ]
 
 
+MACHINE = {"python": "not noted", "code": "not noted", "gpu": "none", "cuda": "none", "cudnn": "none"}
+"""What a report compares of environments beside versions, and what it calls one that does not say."""
+
+
 def made_by(runs: list[Run]) -> list[str]:
     """A word where the runs were made by different code or libraries, as far as their environments say so."""
     seen: dict[str, set[str]] = {}
     for run in runs:
         for facts in read_environments(run.journal.folder):
             versions = {name: str(version) for name, version in facts.get("versions", {}).items()}
-            machine = {name: str(facts[name]) for name in ("python", "code", "gpu", "cuda", "cudnn") if name in facts}
+            machine = {name: str(facts.get(name, absent)) for name, absent in MACHINE.items()}
             for name, value in (versions | machine).items():
                 seen.setdefault(name, set()).add(value)
     several = {name: sorted(values) for name, values in seen.items() if len(values) > 1}
@@ -171,5 +175,5 @@ def cost(runs: list[Run], experiment: Experiment) -> str:
 
 def passes_of(needs: Set[str], checkpoints: int) -> int:
     """How often a round reads the pool: once for features or logits, and once a checkpoint of the window."""
-    watched = {"checkpoint_predictions", "sampled_probs"}
+    watched = {"checkpoint_predictions", "sampled_probs", "mean_probs"}
     return bool(needs - watched) + checkpoints * bool(needs & watched)

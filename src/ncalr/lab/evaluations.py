@@ -14,6 +14,8 @@ from ncalr.lab.runner import Run
 from ncalr.loop.state import spent
 
 EVALUATIONS = "evaluations.jsonl"
+VERSION = 2
+"""Of what the lines mean. 2: the initial pool counts as no pick, trained classes leave OOD sets by their ids."""
 TITLES = {
     "collapse": "Neural collapse on the labelled set",
     "separation": "Separation of the class means",
@@ -73,12 +75,16 @@ class Group:
 
 
 def read_evaluations(run: Run) -> list[Line]:
-    """The evaluations of a run; a torn last line is left out, it will be computed again. What has no value is NaN."""
+    """The evaluations of a run. What has no value is NaN.
+
+    A torn last line is left out, and lines of an older version, whose figures mean something else: they are computed
+    again when they are asked for.
+    """
     path = run.journal.folder / EVALUATIONS
     if not path.exists():
         return []
     whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    lines: list[Line] = [json.loads(line) for line in whole]
+    lines: list[Line] = [line for line in map(json.loads, whole) if line.get("version") == VERSION]
     for line in lines:
         line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
     return lines
@@ -98,5 +104,6 @@ def evaluation_groups(runs: list[Run]) -> list[Group]:
         for seeds in group.points.values():
             for points in seeds.values():
                 points.sort(key=lambda point: int(point.line["round"]))
+                points[:] = {point.spent: point for point in points}.values()  # the last model of a budget
     tasks = list(dict.fromkeys(task for task, _ in found))
     return sorted(found.values(), key=lambda group: tasks.index(group.task))

@@ -32,16 +32,16 @@ def truth_of(pool: Pool | None, labels: Any) -> dict[Any, int]:
 
 
 def learnt(run: Run, truth: Mapping[Any, int]) -> list[Learnt]:
-    """What each training of a run learnt from."""
-    state, found = State(), []
+    """What each training of a run learnt from; the last one of a budget, where late answers made it two."""
+    state, found = State(), {}
     for line in run.lines:
         if "accuracy" in line:
             state.change(line)
             known = [label != truth[item] for item, label in state.labels.items()] if truth else []
             wrong = float(np.mean(known)) if known else None
-            found.append(Learnt(spent(line), len(state.labels), wrong, line["accuracy"]))
+            found[spent(line)] = Learnt(spent(line), len(state.labels), wrong, line["accuracy"])
         state.take(line)
-    return found
+    return [*found.values()]
 
 
 def by_budget(runs: list[Run], truth: Mapping[Any, int]) -> dict[str, dict[int, list[Learnt]]]:
@@ -84,8 +84,8 @@ def answers_table(runs: list[Run], truth: Mapping[Any, int]) -> str:
     return (
         f"<h2>Answers and wrong labels</h2><div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         "</table></div><p class=soft>By the number of answers: the share of the labels learnt that are wrong, where "
-        "the truth is known, and how many items they are about; the other answers are second opinions. Means over the "
-        "seeds.</p>"
+        "the truth is known, and how many items they are about; the other answers are second opinions, or were not "
+        "given. Means over the seeds.</p>"
     )
 
 

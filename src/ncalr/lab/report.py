@@ -449,7 +449,7 @@ def _collapse_rows(runs: list[Run]) -> dict[str, dict[str, list[tuple[int, float
     found: dict[str, dict[str, dict[int, list[float]]]] = {}
     for title, key in NC_MEASURES.items():
         for run in runs:
-            for line in run.lines:
+            for line in run.trained:
                 value = line.get("collapse", {}).get(key)
                 if value is not None:
                     rows = found.setdefault(title, {}).setdefault(run.strategy, {})

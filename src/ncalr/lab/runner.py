@@ -42,9 +42,14 @@ class Run:
     part: int = 0  # of several experiments that are conducted together
 
     @property
+    def trained(self) -> list[Line]:
+        """The lines of the trainings so far; the last one of a budget, where late answers made it two."""
+        return [*{spent(line): line for line in self.lines if "accuracy" in line}.values()]
+
+    @property
     def accuracies(self) -> list[tuple[int, float]]:
-        """Budget (answers, or labels where there is one an item) and accuracy of every training so far."""
-        return [(spent(line), line["accuracy"]) for line in self.lines if "accuracy" in line]
+        """Budgets (labels, or answers where an item may get several) and the accuracy of every training so far."""
+        return [(spent(line), line["accuracy"]) for line in self.trained]
 
 
 @dataclass(frozen=True)

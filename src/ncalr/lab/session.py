@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.splits import initial
@@ -57,6 +58,8 @@ def carry_out(
     check_plots()
     members = members_of(plan)
     experiment = next(iter(members.values()))
+    for strategy in experiment.strategies:
+        rehearsed(strategy)
     dataset = load(experiment.dataset, root)
     board = Board(experiment, live, parts=[*members])
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=board.trainings)

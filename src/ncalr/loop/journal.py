@@ -200,6 +200,9 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
         return
     mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
     if mended or not has_begun(folder):
+        from ncalr.learn.storage import Checkpoint
+
+        Checkpoint(folder / "training", "").clear()  # of a first training that was killed: it learnt from other data
         write_whole(path, json.dumps(data, indent=1))
     else:
         check_data(folder, data)

@@ -7,10 +7,10 @@ of them, and the laboratory serves many at a time, so that their trainings share
 the journal: a killed run that is started again reads it and goes on, and its journal ends byte for byte as the one of a
 run that was never killed, timings aside.
 
-There is one training a budget. Where an item is refused, or its answer is late, the next best one of the same model is
-asked about before the next training, for as long as somebody answers. A training that has fewer labels than it should
-all the same (nobody answered any more), or more (an answer was taken back, or came in), says which budget it is of:
-`planned`.
+There is one training a budget, and one more of the last where answers to it came in late. Where an item is refused, or
+its answer is late, the next best one of the same model is asked about before the next training, for as long as somebody
+answers. A training that has fewer labels than it should all the same (nobody answered any more), or more (an answer was
+taken back, or came in), says which budget it is of: `planned`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -28,6 +29,7 @@ import numpy as np
 
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
+from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, NcalrError, unknown
@@ -100,6 +102,7 @@ class Setting:
 
 def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Model, State]:
     """A run: gives jobs, takes models, returns the state at the end. The caller holds the journal's lock."""
+    rehearsed(plan.strategy)
     state = replay(journal.lines())
     remind(setting.oracle, state.askings)
     if not state.rounds:
@@ -176,8 +179,13 @@ def training_folder(run: Path) -> Path:
 
 
 def clear_training(run: Path) -> None:
-    """Its line is in the journal: nothing is left to go on from."""
-    shutil.rmtree(training_folder(run), ignore_errors=True)
+    """Its line is in the journal: nothing is left to go on from. What is not a training's own stays where it is."""
+    from ncalr.learn.storage import Checkpoint
+
+    folder = training_folder(run)
+    Checkpoint(folder, "").clear()
+    with suppress(OSError):  # it is not there, or not empty
+        folder.rmdir()
 
 
 def _keep(which: str, model: Model, run: Path, number: int) -> None:
@@ -230,7 +238,8 @@ def _questions(plan: Plan, setting: Setting, state: State, model: Model, number:
 
     def others(asked: list[Any], count: int) -> list[Any]:
         found, more = _next_best(plan, model, asked, count, number)
-        _add_reasons(why, more)
+        if more:
+            _add_reasons(why, more)
         return found
 
     line = _ask(how, setting, state, [*late, *picked], again, wanted, others) | why
@@ -328,7 +337,8 @@ class _Asked:
     def as_line(self) -> Line:
         """For the journal; the order of the calls where it is not one about new items and then the others."""
         line = self.line | ({"again": self.second} if self.second else {})
-        return line | {"calls": self.order} if sum(size > 0 for size in self.order) > 1 else line
+        usual = [len(self.line["ids"])] * bool(self.line["ids"]) + [0] * len(self.second)
+        return line if self.order == usual else line | {"calls": self.order}
 
 
 def _joined(line: Line, call: Line) -> Line:
@@ -345,8 +355,9 @@ def _spent(plan: Plan, state: State, model: Model) -> Line:
     """The answers that a training learns from, and the budget it is of where that is another number."""
     spent: Line = {"answers": state.answers} if plan.policy.collects else {}
     budget = _budget(plan, state)
-    exhausted = not len(model.watched) and not state.awaited
-    return spent if exhausted or budget == _answers(plan, state) else {**spent, "planned": budget}
+    if not len(model.watched) and not state.awaited:  # every item was asked about
+        budget = _answers(plan, state) if plan.policy.collects else min(budget, len(state.labels) + len(state.refused))
+    return spent if budget == _answers(plan, state) else {**spent, "planned": budget}
 
 
 def _budget(plan: Plan, state: State) -> int:

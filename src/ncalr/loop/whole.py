@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data import Dataset, initial, load
 from ncalr.data.fingerprint import fingerprint
 from ncalr.learn.learner import Learner
@@ -46,6 +47,7 @@ def run(
     found = load(dataset) if isinstance(dataset, str) else dataset
     classes = len(found.classes)
     rules = stops if isinstance(stops, Stops) else stops_of(stops or "")
+    rehearsed(strategy)
     plan = Plan(strategy, tuple(budgets), seed, classes, control, rules, answers=answers)
     if oracle is None:
         truth = Truth(found.pool.ids, found.labels, classes)

@@ -620,9 +620,9 @@ def _add_rules(app: FastAPI, office: Office) -> None:
             return asdict(projects.change_settings(conn, **rules))
 
         if "strategy" in changes:
-            from ncalr.acquire.registry import resolve
+            from ncalr.acquire.rehearsal import rehearsed
 
-            resolve(changes["strategy"], {})
+            rehearsed(changes["strategy"])
         return store.write(change)
 
     @app.put("/api/guideline")

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.acquire.registry import resolve
+from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.tables import TEXT_COLUMNS, columns_of
 from ncalr.data.words import WIDTH
 from ncalr.errors import BadInput, MissingExtra
@@ -123,7 +123,7 @@ def about_labels(source: Source, project: Path) -> str:
 
 def check_rules(rules: Settings, source: Source, items: int, classes: int) -> None:
     """Whether the strategy, the network, the recipe and the embeddings are there and fit the items."""
-    resolve(rules.strategy, {})
+    rehearsed(rules.strategy)
     shape: tuple[int, ...] = (rules.size, rules.size, 3) if source.kind == "image" else (WIDTH,)
     if source.embeddings:
         shape = (sources.check_embeddings(Path(source.embeddings), items),)

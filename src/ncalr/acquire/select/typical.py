@@ -38,8 +38,7 @@ def typical(
     """The most typical item of each cluster, clusters with few labels and many items first."""
     if clusters < 1 or neighbours < 1:
         raise BadInput(f"clusters and neighbours must be at least 1, got {clusters} and {neighbours}")
-    if limit < k:
-        raise BadInput(f"limit must be at least k = {k}, got {limit}")
+    limit = max(limit, k)
     backend, n = evidence.backend, evidence.n
     rows = unit_rows(backend, evidence)
     labelled = 0
