@@ -8,11 +8,11 @@ from nothing needs hundreds of labels before it says more than "dog": then peopl
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
@@ -96,12 +96,3 @@ def latest(conn: Connection) -> Worth | None:
     row = conn.execute(select(table.c.facts).where(table.c.epoch == projects.load(conn).epoch)).scalar()
     found = json.loads(row).get("worth") if row else None
     return Worth(**found) if found else None
-
-
-def write(conn: Connection, epoch: int, found: Worth) -> None:
-    """Put it with the facts of a model."""
-    table = schema.model
-    facts = json.loads(conn.execute(select(table.c.facts).where(table.c.epoch == epoch)).scalar_one())
-    conn.execute(
-        update(table).where(table.c.epoch == epoch).values(facts=json.dumps({**facts, "worth": asdict(found)}))
-    )
