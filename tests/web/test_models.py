@@ -306,6 +306,29 @@ def test_a_model_that_says_no_more_than_a_constant_is_told(tmp_path):
     assert shop.desk.store.read(worth.latest) == found  # told on until it is looked at again, at twice as many labels
 
 
+@pytest.mark.parametrize("first", [20, 30])
+def test_what_was_said_of_the_model_is_not_said_of_one_that_reads_vectors(first, tmp_path, monkeypatch):
+    """With labels enough it is looked at anew; with fewer nothing is said."""
+    shop = shop_of("words", tmp_path)
+    rng = np.random.default_rng(0)
+    shop.truth = {name: int(rng.random() < 0.3) for name in shop.truth}  # nothing to be learnt from the words
+    monkeypatch.setattr(worth, "FIRST", 20)
+    shop.label(20)
+    assert not shop.desk.store.read(worth.latest).better
+    rows = np.array([[2 * value, 1] for value in shop.truth.values()], np.float32)
+    np.save(tmp_path / "e.npy", rows)
+    facts = json.loads((shop.folder.path / "project.json").read_text())
+    facts["source"]["embeddings"] = str(tmp_path / "e.npy")
+    (shop.folder.path / "project.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(worth, "FIRST", first)
+    shop.worker = Worker(shop.folder, shop.desk.store)
+    shop.label(4)
+    found = shop.desk.store.read(worth.latest)
+    assert (found and (found.labels, found.better)) == ((24, True) if first == 20 else None)
+    state = Server(shop.desk).person("pat", "annotator").get("/api/state")
+    assert str(tmp_path) not in state.text
+
+
 def test_a_model_that_learns_is_worth_it(tmp_path):
     shop = shop_of("embeddings", tmp_path)
     monkey = pytest.MonkeyPatch()

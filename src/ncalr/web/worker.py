@@ -7,6 +7,8 @@ format of every run of ncalr; `ncalr.loop.state.replay` reads the labels back fr
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 import threading
@@ -115,7 +117,8 @@ class Worker:
         facts["covered"] = len(np.unique(labels.labels))
         facts["redundancy"] = _redundancy(model, ranked[: project.settings.step])
         facts["reserved"] = self.store.read(lambda conn: reserve.touched(conn, pool.ids, project.settings))
-        last = self.store.read(worth.latest)
+        weighed = self._reading(project.settings)
+        last = self.store.read(lambda conn: worth.last_of(conn, weighed))
         facts |= {"worth": asdict(last)} if last else {}
         written = ranking.prepare(self.store, ranked)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
@@ -123,7 +126,7 @@ class Worker:
         self._doubt(project.settings, pool, labels, len(names), written)
         self._write_journal(written, len(labels.ids), facts)
         if worth.is_due(int(known.sum()), last):
-            self._weigh(job, names, written)
+            self._weigh(job, names, written, weighed)
         self._rest("")
         return True
 
@@ -206,11 +209,16 @@ class Worker:
         except (OSError, NcalrError) as error:
             self._unkept = f"its order is in use, but the model cannot be kept: {error}"[:300]
 
-    def _weigh(self, job: Job, names: list[str], epoch: int) -> None:
+    def _reading(self, rules: Settings) -> str:
+        """What is read and what learns from it, as a digest: the page gets it, and paths are not for everybody."""
+        parts = [self.folder.source().embeddings, self._choice.network, self._choice.recipe, rules.size]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def _weigh(self, job: Job, names: list[str], epoch: int, of: str) -> None:
         """Whether such a model says more than the commonest class; its order is in use meanwhile."""
         assert self._learner is not None  # noqa: S101 (it has just learnt)
         self.say("scoring", f"on {len(job.ids)} labels it is not shown")
-        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed)
+        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed, of)
         if found is not None:
             self.store.write(lambda conn: ranking.add_facts(conn, epoch, {"worth": asdict(found)}))
 
