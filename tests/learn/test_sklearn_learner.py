@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -491,6 +492,56 @@ def test_an_estimator_that_is_not_decided_by_its_seed_is_found_out(items, tmp_pa
     learner.fit(job_of(items)).save(tmp_path)
     with pytest.raises(BadInput, match=r"gives other probabilities, by up to .* saved with scikit-learn"):
         learner.load(tmp_path)
+
+
+SAVE_OR_LOAD = """
+import sys
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from ncalr.data import ArrayPool
+from ncalr.learn.learner import Job
+from ncalr.learn.sklearn_learner import SklearnLearner
+
+rng = np.random.default_rng(0)
+truth = rng.integers(0, 10, 1000)
+rows = (0.1 * rng.normal(size=(10, 512))[truth] + rng.normal(size=(1000, 512))).astype(np.float32)
+pool = ArrayPool(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+learner, out = SklearnLearner(LogisticRegression(C=100.0, max_iter=200)), sys.argv[2]
+if sys.argv[1] == "save":
+    model = learner.fit(Job(pool, np.arange(500), truth[:500], 10))
+    model.save(out)
+else:
+    model = learner.load(out)
+np.save(f"{out}-{sys.argv[1]}.npy", model.predict(pool))
+"""
+
+
+def test_a_linear_model_is_loaded_whatever_the_count_of_threads(tmp_path):
+    """Fitted again with other threads, long vectors give other weights: 4e-5 in a probability here, 0.03 elsewhere."""
+    out = tmp_path / "model"
+    for what, threads in (("save", "1"), ("load", "2")):
+        settings = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        subprocess.run([sys.executable, "-c", SAVE_OR_LOAD, what, str(out)], env=settings, check=True)
+    saved, loaded = np.load(f"{out}-save.npy"), np.load(f"{out}-load.npy")
+    np.testing.assert_allclose(loaded, saved, atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [4, 2])
+def test_a_linear_model_is_its_weights_and_is_not_fitted_again(labels, items, tmp_path, monkeypatch):
+    pool, truth = items
+    model = SklearnLearner(LogisticRegression()).fit(job_of((pool, truth % labels)))
+    model.save(tmp_path)
+    monkeypatch.setattr(LogisticRegression, "fit", None)
+    loaded = SklearnLearner(LogisticRegression()).load(tmp_path)
+    assert np.array_equal(loaded.predict(pool), model.predict(pool))
+
+
+def test_a_linear_model_of_an_earlier_version_is_fitted_again(items, tmp_path):
+    model = SklearnLearner(LogisticRegression()).fit(job_of(items))
+    model.save(tmp_path)
+    (tmp_path / "coef_.npy").unlink()
+    loaded = SklearnLearner(LogisticRegression()).load(tmp_path)
+    np.testing.assert_allclose(loaded.predict(items[0]), model.predict(items[0]), atol=1e-6)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):

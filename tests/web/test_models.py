@@ -134,6 +134,10 @@ def test_a_model_that_was_taken_out_says_the_same(kind, tmp_path):
     assert "is there already" in str(again.exception)
 
 
+def folders(shop):
+    return {path for path in (shop.folder.path / "model").iterdir() if path.is_dir()}
+
+
 def test_one_model_is_kept_and_it_is_always_whole(tmp_path, monkeypatch):
     shop = shop_of("words", tmp_path)
     shop.label(10)
@@ -141,7 +145,7 @@ def test_one_model_is_kept_and_it_is_always_whole(tmp_path, monkeypatch):
     shop.label(4)
     second = models.current(shop.folder)
     assert first != second
-    assert [path.name for path in (shop.folder.path / "model").iterdir() if path.is_dir()] == [second.name]
+    assert folders(shop) == {first, second}  # the one before is there for those who are reading it
 
     def killed(*_):
         raise OSError("the disk is full")
@@ -150,7 +154,65 @@ def test_one_model_is_kept_and_it_is_always_whole(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="full"):
         models.keep(shop.folder, models.load(second).model, models._about(second))
     monkeypatch.undo()
-    assert models.load(models.current(shop.folder)).about.labels == 14
+    assert models.latest(shop.folder).about.labels == 14
+    assert folders(shop) == {first, second}  # nothing that is half written
+    shop.label(4)
+    assert folders(shop) == {second, models.current(shop.folder)}
+
+
+class Replaced:
+    """A reader's step, as which the model is replaced, `times` times, and the one that is being read removed."""
+
+    def __init__(self, shop, real, times=1):
+        self.shop, self.real, self.times = shop, real, times
+        self.kept = models.latest(shop.folder)
+
+    def __call__(self, *given, **named):
+        if self.times:
+            left, self.times = self.times - 1, 0  # writing a model may take the same step
+            for _ in range(2):
+                models.keep(self.shop.folder, self.kept.model, self.kept.about, self.kept.words)
+            self.times = left
+        return self.real(*given, **named)
+
+
+READERS = {
+    "latest": (models, "_about", lambda shop, tmp: models.latest(shop.folder)),
+    "take_out": (models.shutil, "copytree", lambda shop, tmp: models.take_out(shop.folder, tmp / "out")),
+    "pack": (models.zipfile, "ZipFile", lambda shop, tmp: models.pack(shop.folder, io.BytesIO(b"what was there"))),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_model_that_is_replaced_while_it_is_read_is_read_anew(reader, tmp_path, monkeypatch):
+    shop = shop_of("words", tmp_path)
+    shop.label(10)
+    where, step, read = READERS[reader]
+    monkeypatch.setattr(where, step, Replaced(shop, getattr(where, step)))
+    read(shop, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(where, step, Replaced(shop, getattr(where, step), times=99))
+    with pytest.raises(BadInput, match="replaced 3 times while it was read"):
+        read(shop, tmp_path / "again")
+
+
+def test_a_model_that_cannot_be_taken_out_says_why(tmp_path):
+    shop = shop_of("words", tmp_path)
+    shop.label(10)
+    (models.current(shop.folder) / "torn.npy").symlink_to("nowhere")
+    with pytest.raises(BadInput, match=r"out cannot be written \(.*No such file"):
+        models.take_out(shop.folder, tmp_path / "out")
+    assert not (tmp_path / "out.part").exists()
+
+
+def test_labels_of_a_class_that_is_newer_than_the_model_are_written(tmp_path):
+    shop = shop_of("words", tmp_path)
+    shop.label(10)
+    shop.desk.store.write(lambda conn: projects.add_class(conn, "grey"))
+    [lease] = shop.desk.next("ann")
+    shop.desk.say("ann", lease.item, 2, lease=lease.token)
+    rows, _ = shop.predicted(tmp_path / "all.csv", "--all")
+    assert {row["name"]: row["label"] for row in rows}[shop.names[lease.item]] == "grey"
 
 
 def test_without_a_model_or_with_another_reading_it_says_what_to_do(tmp_path):
@@ -242,6 +304,29 @@ def test_a_model_that_says_no_more_than_a_constant_is_told(tmp_path):
     assert state["model"]["worth"]["better"] is False
     shop.label(4)
     assert shop.desk.store.read(worth.latest) == found  # told on until it is looked at again, at twice as many labels
+
+
+@pytest.mark.parametrize("first", [20, 30])
+def test_what_was_said_of_the_model_is_not_said_of_one_that_reads_vectors(first, tmp_path, monkeypatch):
+    """With labels enough it is looked at anew; with fewer nothing is said."""
+    shop = shop_of("words", tmp_path)
+    rng = np.random.default_rng(0)
+    shop.truth = {name: int(rng.random() < 0.3) for name in shop.truth}  # nothing to be learnt from the words
+    monkeypatch.setattr(worth, "FIRST", 20)
+    shop.label(20)
+    assert not shop.desk.store.read(worth.latest).better
+    rows = np.array([[2 * value, 1] for value in shop.truth.values()], np.float32)
+    np.save(tmp_path / "e.npy", rows)
+    facts = json.loads((shop.folder.path / "project.json").read_text())
+    facts["source"]["embeddings"] = str(tmp_path / "e.npy")
+    (shop.folder.path / "project.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(worth, "FIRST", first)
+    shop.worker = Worker(shop.folder, shop.desk.store)
+    shop.label(4)
+    found = shop.desk.store.read(worth.latest)
+    assert (found and (found.labels, found.better)) == ((24, True) if first == 20 else None)
+    state = Server(shop.desk).person("pat", "annotator").get("/api/state")
+    assert str(tmp_path) not in state.text
 
 
 def test_a_model_that_learns_is_worth_it(tmp_path):

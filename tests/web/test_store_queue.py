@@ -481,5 +481,13 @@ def test_an_order_that_was_left_half_written_does_not_show(office):
     office.project(items=5)
     ranking.prepare(office.store, [ranking.Ranked(at, "strategy", 1.0) for at in (5, 4)])  # the worker died here
     epoch = office.rank([3, 2])
-    assert epoch == 2
     assert office.names(office.next("ann", 2)) == [3, 2]
+    assert {row["epoch"] for row in office.rows(schema.ranking)} == {schema.BASE, epoch}
+
+
+def test_orders_that_were_never_used_do_not_pile_up(office):
+    office.project(items=5)
+    in_use = office.rank([3, 2])
+    for _ in range(3):
+        ready = ranking.prepare(office.store, [ranking.Ranked(at, "strategy", 1.0) for at in (5, 4)])
+    assert {row["epoch"] for row in office.rows(schema.ranking)} == {schema.BASE, in_use, ready}

@@ -214,6 +214,37 @@ def test_a_training_that_fails_is_told_and_labelling_goes_on(shop, monkeypatch):
     assert desk.label("ann", 0)
 
 
+def test_a_model_that_cannot_be_kept_is_told_and_its_order_is_used(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    (worker.folder.path / "model").write_text("a file where the folder should be")
+    assert worker.step()
+    assert desk.rows(schema.project)[0]["epoch"] == 1
+    assert {row["epoch"] for row in desk.rows(schema.ranking)} == {schema.BASE, 1}
+    assert not worker.step()  # nothing new
+    assert worker.state == "failed"
+    assert "its order is in use, but the model cannot be kept" in worker.message
+    (worker.folder.path / "model").unlink()
+    label(desk, truth, 10)
+    assert worker.step()
+    assert (worker.state, worker.message) == ("waiting", "")
+
+
+def test_the_new_order_does_not_wait_for_the_audit(shop, monkeypatch):
+    desk, worker, truth = shop
+    label(desk, truth, 70)
+    real, epochs = worker.audit, []
+
+    def watched(*given):
+        epochs.append(desk.rows(schema.project)[0]["epoch"])
+        return real(*given)
+
+    monkeypatch.setattr(worker, "audit", watched)
+    worker.step()
+    assert epochs == [1]
+    assert "wrong" in json.loads(desk.rows(schema.model)[0]["facts"])["audit"]
+
+
 def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_path):
     desk, worker, truth = shop
     label(desk, truth, 20)

@@ -70,7 +70,7 @@ def predict(
     if out.suffix.lower() != ".csv":
         raise BadInput(f"predictions are written as .csv, got {out.name!r}")
     folder, store = _open(project)
-    kept = models.load(models.current(folder))
+    kept = models.latest(folder)
     guesses = models.Guesses(kept, folder, store, everything)
     columns = {"name": "name", **({"label": "label"} if everything else {}), "class": "guess"}
     columns["probability"] = "probability"

@@ -53,6 +53,7 @@ NEED_CHECKPOINTS = frozenset({"checkpoint_predictions", "sampled_probs", "mean_p
 NEED_LAYERS = frozenset({"enhanced", "labelled_enhanced"})
 SET_ASIDE = {"random_state", "n_jobs", "verbose"}  # parameters that are set here, or do not change what is learnt
 ARRAYS = ("vectors", "labels", "outputs")
+WEIGHTS = ("coef_", "intercept_", "classes_")  # all that a linear model predicts with
 FORMAT = "ncalr sklearn model 1"
 LEAST = 1e-12  # probabilities below count as this one where their logarithm is taken
 AGREEMENT = 1e-6  # how far probabilities may move when a saved model is fitted again
@@ -113,9 +114,10 @@ class SklearnLearner:
     def load(self, folder: Path | str) -> SklearnModel:
         """A model that was saved by a learner with the same estimator and settings; it predicts, and has no evidence.
 
-        Nothing that could run is read from the folder: the labelled vectors are there, and the model is fitted on them
-        again. That gives the same model where the estimator depends on nothing but its parameters, its random state
-        and its data; what it predicts for the labelled items is compared with what was saved.
+        Nothing that could run is read from the folder. A logistic regression is put together from its weights. Of
+        other estimators the labelled vectors are there, and the model is fitted on them again: that gives the same
+        model where the estimator depends on nothing but its parameters, its random state and its data; what it
+        predicts for the labelled items is compared with what was saved.
         """
         return _load(self, Path(folder))
 
@@ -220,9 +222,11 @@ class SklearnModel:
         return self._fitted.outputs_of(pool, positions)
 
     def save(self, folder: Path | str) -> None:
-        """Write what it takes to fit the model again: the labelled vectors and labels (.npy), the rest as JSON.
+        """Write what it takes to have the model again: the labelled vectors and labels (.npy), the rest as JSON.
 
         A fitted estimator can only be written as it is by pickle, which runs whatever is in the file when it is read.
+        Of a logistic regression the weights are written, too: fitted with another count of threads they come out
+        otherwise, by far more than a rounding where the vectors are long.
         """
         folder, training = Path(folder), self._training
         folder.mkdir(parents=True, exist_ok=True)
@@ -239,6 +243,8 @@ class SklearnModel:
         arrays = (training.x, training.y, self._fitted.outputs(training.x))
         for name, array in zip(ARRAYS, arrays, strict=True):
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        for name in WEIGHTS if _is_linear(self.estimator) else ():
+            np.save(folder / f"{name}.npy", getattr(self.estimator, name), allow_pickle=False)
         (folder / "model.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
         self.reader.save(folder)
 
@@ -344,18 +350,39 @@ def _load(learner: SklearnLearner, folder: Path) -> SklearnModel:
     x, y, outputs = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS)
     shape, images = about["items"]
     training = Training(x, y, about["classes"], (about["seeds"][0], about["seeds"][1]), (tuple(shape), images))
-    fitted, _ = learner._train(training)
-    gap = float(np.abs(fitted.outputs(x) - outputs).max())
+    if _is_linear(learner.estimator) and all((folder / f"{name}.npy").exists() for name in WEIGHTS):
+        fitted = _weighted(learner.estimator, training, folder)
+    else:
+        fitted, _ = learner._train(training)
+        _check_agreement(float(np.abs(fitted.outputs(x) - outputs).max()), learner, folder, about["scikit_learn"])
+    known = {field.name for field in fields(Record)}
+    kept = {name: value for name, value in about["record"].items() if name in known and value is not None}
+    return SklearnModel(learner, training, fitted, Record(**kept), learner._readers.saved(folder))
+
+
+def _is_linear(estimator: Any) -> bool:
+    """Whether its weights are the whole model. A class that is derived from it may predict in another way."""
+    return type(estimator) is sklearn_part("linear_model").LogisticRegression
+
+
+def _weighted(estimator: Any, training: Training, folder: Path) -> _Fitted:
+    """A linear model with the weights that were saved."""
+    copy = seeded(estimator, training.seeds)
+    for name in WEIGHTS:
+        setattr(copy, name, np.load(folder / f"{name}.npy", allow_pickle=False))
+    copy.n_features_in_ = copy.coef_.shape[1]
+    return _Fitted(copy, copy.predict_proba, training)
+
+
+def _check_agreement(gap: float, learner: SklearnLearner, folder: Path, then: str) -> None:
+    """An error where a model that was fitted again is another one."""
     if gap > AGREEMENT:
         now = sklearn_part("").__version__
         raise BadInput(
             f"{name_of(learner.estimator)} fitted again on what {folder} holds gives other probabilities, by up to "
-            f"{gap:.2g}. It was saved with scikit-learn {about['scikit_learn']}, this is {now}; where the versions are "
-            "the same, the estimator is not decided by its random_state and data, and such a model cannot be kept"
+            f"{gap:.2g}. It was saved with scikit-learn {then}, this is {now}; where the versions are the same, the "
+            "estimator is not decided by its random_state and data, and such a model cannot be kept"
         )
-    known = {field.name for field in fields(Record)}
-    kept = {name: value for name, value in about["record"].items() if name in known and value is not None}
-    return SklearnModel(learner, training, fitted, Record(**kept), learner._readers.saved(folder))
 
 
 def _read_about(folder: Path) -> dict[str, Any]:

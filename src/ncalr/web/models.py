@@ -4,8 +4,8 @@ photos.ncalr/model/
   current          the name of the folder that holds
   7-1f0c9a3e/      the model of the seventh order: arrays and JSON, no pickle; `about.json` says how it is read
 
-A model is written whole under a name of its own, then `current` is replaced in one step, then the one before is
-removed: at any moment there is one whole model. From Python:
+A model is written whole under a name of its own, then `current` is replaced in one step. The one before stays until the
+next is kept, for those who are reading it: at any moment there is a whole model. From Python:
 
     kept = models.load("my-model")                       # what `ncalr labels model` wrote, or a folder of the above
     kept.classes, kept.probabilities(kept.read_pictures("more-photos"))
@@ -14,20 +14,21 @@ removed: at any moment there is one whole model. From Python:
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ncalr.data.files import write_whole
+from ncalr.data.files import sync_folder, write_whole
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.words import FILE as WORDS
 from ncalr.data.words import Words
@@ -37,10 +38,13 @@ from ncalr.learn.learner import Learner, Model
 from ncalr.learn.sklearn_learner import vectors
 from ncalr.web import sources
 from ncalr.web.folder import Folder, Source
-from ncalr.web.store import Store, schema
+from ncalr.web.store import Store, projects, schema
 from ncalr.web.store.projects import Settings
 
+Found = TypeVar("Found")
+
 BLOCK = 4096  # items that are read and predicted at a time
+TRIES = 3  # to read a model while a worker replaces it
 OWN = "a learner of your own"
 FREEDOM = 100.0
 """Of the linear model, over the mean square distance of its vectors from their middle: so the unit they are measured in
@@ -130,23 +134,29 @@ def keep(folder: Folder, model: Model, about: About, words: Words | None = None)
     """Make this the model of the project; where it is."""
     root = folder.path / "model"
     place = root / f"{about.epoch}-{secrets.token_hex(4)}"
-    place.mkdir(parents=True)
-    model.save(place)
-    if words is not None:
-        words.save(place)
-    write_whole(place / "about.json", json.dumps(asdict(about), indent=1))
-    write_whole(root / "current", place.name)
-    for other in root.iterdir():  # the one before, and what a worker left that was killed while it wrote
-        if other.is_dir() and other.name != place.name:
+    before = _named(folder)
+    try:
+        place.mkdir(parents=True)
+        model.save(place)
+        if words is not None:
+            words.save(place)
+        write_whole(place / "about.json", json.dumps(asdict(about), indent=1))
+        _sync(place)
+        write_whole(root / "current", place.name)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    for other in root.iterdir():  # older ones, and what a worker left that was killed while it wrote
+        if other.is_dir() and other not in (place, before):
             shutil.rmtree(other, ignore_errors=True)
     return place
 
 
 def current(folder: Folder) -> Path:
     """Where the project's model is."""
-    pointer = folder.path / "model" / "current"
-    with suppress(OSError):
-        return pointer.with_name(pointer.read_text(encoding="utf-8").strip())
+    place = _named(folder)
+    if place is not None:
+        return place
     raise BadInput(
         f"{folder.path} has no trained model yet: the first is made when there are labels enough of two classes (the "
         "foot of the page says how many are missing), by a server that is not started with --no-training"
@@ -160,27 +170,42 @@ def load(place: Path | str) -> Kept:
     return Kept(about, about.choice.learner().load(place), Words.load(place) if (place / WORDS).exists() else None)
 
 
+def latest(folder: Folder) -> Kept:
+    """The project's model, also while a worker puts another in its place."""
+    return _steadily(folder, load)
+
+
 def take_out(folder: Folder, out: Path) -> About:
     """Copy the project's model into a new folder."""
-    place = current(folder)
     if out.exists():
         raise BadInput(f"{out} is there already; name a folder that is not")
     part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
+
+    def copy(place: Path) -> None:
+        shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(place, part)
+
+    try:
+        _steadily(folder, copy)
         part.rename(out)
     except OSError as error:
-        raise BadInput(f"{out} cannot be written ({error.strerror}); name a folder that can be made") from None
+        raise BadInput(f"{out} cannot be written ({_why(error)}); name a folder that can be made") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return _about(out)
 
 
 def pack(folder: Folder, target: Any) -> None:
     """The project's model as a zip file, into a binary file."""
-    place = current(folder)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
-        for path in sorted(place.iterdir()):
-            out.write(path, f"model/{path.name}")
+
+    def write(place: Path) -> None:
+        target.seek(0)
+        target.truncate()
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(place.iterdir()):
+                out.write(path, f"model/{path.name}")
+
+    _steadily(folder, write)
 
 
 @dataclass(frozen=True)
@@ -208,6 +233,7 @@ class Guesses:
         last = 0
         while rows := self.store.read(lambda conn, last=last: _items(conn, last, self.everything)):  # type: ignore[misc]
             last = rows[-1].id
+            known = self.store.read(projects.classes)  # read after the rows: there may be more than the model knows
             try:
                 pool = sources.vectors(
                     source,
@@ -226,7 +252,7 @@ class Guesses:
                     self.unread.append(row.name)
                     continue
                 best = int(sure[row.id].argmax())
-                label = names[row.answer] if row.status == "labelled" and row.answer < len(names) else None
+                label = known[row.answer] if row.status == "labelled" else None
                 yield Guess(row.name, label, names[best], float(sure[row.id][best]))
 
     def _source(self) -> Source:
@@ -245,6 +271,43 @@ def _spread(pool: Pool) -> float:
     some = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.intp))
     rows = vectors(pool, some).astype(np.float64)
     return float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
+def _named(folder: Folder) -> Path | None:
+    """The folder that `current` names; None where there is none yet."""
+    pointer = folder.path / "model" / "current"
+    with suppress(OSError):
+        return pointer.with_name(pointer.read_text(encoding="utf-8").strip())
+    return None
+
+
+def _steadily(folder: Folder, read: Callable[[Path], Found]) -> Found:
+    """What `read` makes of the project's model; started over where another has taken its place meanwhile."""
+    for _ in range(TRIES):
+        place = current(folder)
+        try:
+            found = read(place)
+        except (OSError, BadInput):
+            if current(folder) == place:
+                raise
+            continue
+        if current(folder) == place:
+            return found
+    raise BadInput(f"the model of {folder.path} was replaced {TRIES} times while it was read; try again")
+
+
+def _sync(place: Path) -> None:
+    """Wait until the files of a folder, and their names, are on the disk."""
+    for path in place.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    sync_folder(place)
+    sync_folder(place.parent)
+
+
+def _why(error: OSError) -> str:
+    """What went wrong; of a folder that was being copied, with the first of its files."""
+    return error.args[0][0][2] if isinstance(error, shutil.Error) else str(error.strerror)
 
 
 def _about(place: Path) -> About:

@@ -7,6 +7,8 @@ format of every run of ncalr; `ncalr.loop.state.replay` reads the labels back fr
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 import threading
@@ -24,6 +26,7 @@ from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.data.words import Words
+from ncalr.errors import NcalrError
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.journal import Journal
@@ -67,6 +70,7 @@ class Worker:
         self._pool: ArrayPool | None = None
         self._words: Words | None = None
         self.state, self.message = "waiting", ""
+        self._unkept = ""  # why the last model could not be kept
 
     def due(self, project: Project, labels: Labels, last_seq: int, epoch: int) -> str:
         """Nothing where it is time to train, else what is missing."""
@@ -87,7 +91,7 @@ class Worker:
         project, labels, names, last_seq = self.store.read(self._look)
         missing = self.due(project, labels, last_seq, project.epoch)
         if missing:
-            self.say("waiting", missing)
+            self._rest(missing)
             return False
         began = self.store.clock.now()
         self.say("training", f"{len(labels.ids)} labels")
@@ -113,20 +117,17 @@ class Worker:
         facts["covered"] = len(np.unique(labels.labels))
         facts["redundancy"] = _redundancy(model, ranked[: project.settings.step])
         facts["reserved"] = self.store.read(lambda conn: reserve.touched(conn, pool.ids, project.settings))
-        last = self.store.read(worth.latest)
+        weighed = self._reading(project.settings)
+        last = self.store.read(lambda conn: worth.last_of(conn, weighed))
         facts |= {"worth": asdict(last)} if last else {}
-        ids, found = self._audit(pool, labels, len(names))
-        if found is not None:
-            facts["audit"] = {"wrong": found.share, "agrees": found.agrees, "asked": found.asked}
         written = ranking.prepare(self.store, ranked)
-        self._keep(model, project.settings, names, len(labels.ids), written)
         ranking.swap(self.store, written, Trained(len(labels.ids), labels.seq, began, facts))
-        if found is not None and project.settings.check_share:
-            self._second_look(project.settings, ids, found, written)
+        self._keep(model, project.settings, names, len(labels.ids), written)
+        self._doubt(project.settings, pool, labels, len(names), written)
         self._write_journal(written, len(labels.ids), facts)
         if worth.is_due(int(known.sum()), last):
-            self._weigh(job, names, written)
-        self.say("waiting", "")
+            self._weigh(job, names, written, weighed)
+        self._rest("")
         return True
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
@@ -170,6 +171,13 @@ class Worker:
             self.state, self.message = state, message
             self._tell()
 
+    def _rest(self, missing: str) -> None:
+        """Nothing to do; a model that could not be kept is told until one is."""
+        if self._unkept:
+            self.say("failed", self._unkept)
+        else:
+            self.say("waiting", missing)
+
     def _tell(self) -> None:
         now, said = self.store.clock.now(), {"state": self.state, "message": self.message}
         self.store.write(lambda conn: conn.execute(update(schema.worker).values(beat=now, **said)))
@@ -193,17 +201,36 @@ class Worker:
         return project, labels, projects.classes(conn), int(seq or 0)
 
     def _keep(self, model: Model, rules: Settings, names: list[str], labelled: int, epoch: int) -> None:
-        """The model goes into the project's folder before its order is used: what is there is never older than that."""
+        """Put the model into the project's folder. Where that fails (a full disk) its order is in use all the same."""
         about = About(epoch, labelled, names, self._choice, rules.size, self.folder.source().embeddings)
-        keep(self.folder, model, about, self._words)
+        try:
+            keep(self.folder, model, about, self._words)
+            self._unkept = ""
+        except (OSError, NcalrError) as error:
+            self._unkept = f"its order is in use, but the model cannot be kept: {error}"[:300]
 
-    def _weigh(self, job: Job, names: list[str], epoch: int) -> None:
+    def _reading(self, rules: Settings) -> str:
+        """What is read and what learns from it, as a digest: the page gets it, and paths are not for everybody."""
+        parts = [self.folder.source().embeddings, self._choice.network, self._choice.recipe, rules.size]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def _weigh(self, job: Job, names: list[str], epoch: int, of: str) -> None:
         """Whether such a model says more than the commonest class; its order is in use meanwhile."""
         assert self._learner is not None  # noqa: S101 (it has just learnt)
         self.say("scoring", f"on {len(job.ids)} labels it is not shown")
-        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed)
+        found = worth.look(self._learner, job.pool, job.ids, job.labels, names, job.seed, of)
         if found is not None:
-            self.store.write(lambda conn: worth.write(conn, epoch, found))
+            self.store.write(lambda conn: ranking.add_facts(conn, epoch, {"worth": asdict(found)}))
+
+    def _doubt(self, rules: Settings, pool: ArrayPool, labels: Labels, classes: int, epoch: int) -> None:
+        """Look for wrong labels, and put them in line for a second person; the new order is in use meanwhile."""
+        ids, found = self._audit(pool, labels, classes)
+        if found is None:
+            return
+        facts = {"audit": {"wrong": found.share, "agrees": found.agrees, "asked": found.asked}}
+        self.store.write(lambda conn: ranking.add_facts(conn, epoch, facts))
+        if rules.check_share:
+            self._second_look(rules, ids, found, epoch)
 
     def _audit(self, pool: ArrayPool, labels: Labels, classes: int) -> tuple[Any, Findings | None]:
         """What the audit says about the labels there are; nothing while they are few, or of one class."""

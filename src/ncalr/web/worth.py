@@ -8,11 +8,11 @@ from nothing needs hundreds of labels before it says more than "dog": then peopl
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
@@ -34,6 +34,7 @@ class Worth:
     commonest: int
     always: str  # that class
     better: bool  # clearly
+    of: str = ""  # a digest of what was read and what learnt; of another, this says nothing
 
     def words(self) -> str:
         """A sentence where it is no better; nothing where it is."""
@@ -53,11 +54,13 @@ ADVICE = (
 
 
 def is_due(labelled: int, last: Worth | None) -> bool:
-    """Whether it is time to look."""
+    """Whether it is time to look; `last` is what was found of the same reading and learner."""
     return labelled >= (2 * last.labels if last else FIRST)
 
 
-def look(learner: Learner, pool: Pool, ids: Any, labels: Any, names: list[str], seed: int) -> Worth | None:
+def look(
+    learner: Learner, pool: Pool, ids: Any, labels: Any, names: list[str], seed: int, of: str = ""
+) -> Worth | None:
     """Train on all folds but one, and look at that one; nothing where the labels are too few of a class."""
     fold = cut(labels, FOLDS, seed, ids)
     jobs = [Job(pool, ids[fold != at], labels[fold != at], len(names), seed, at, watch=ids[:0]) for at in range(FOLDS)]
@@ -68,14 +71,14 @@ def look(learner: Learner, pool: Pool, ids: Any, labels: Any, names: list[str], 
     said = np.empty(len(ids), np.int64)
     for at, model in enumerate(models):
         said[fold == at] = np.asarray(model.predict(pool, ids[fold == at])).argmax(axis=1)
-    return compare(said, labels, names)
+    return replace(compare(said, labels, names), of=of)
 
 
 def compare(said: Any, labels: Any, names: list[str]) -> Worth:
     """What was said against always saying the commonest class.
 
     >>> compare(np.array([1, 1, 0, 1]), np.array([1, 1, 1, 0]), ["cat", "dog"])
-    Worth(labels=4, right=2, commonest=3, always='dog', better=False)
+    Worth(labels=4, right=2, commonest=3, always='dog', better=False, of='')
     """
     commonest = int(np.bincount(labels).argmax())
     right, usual = said == labels, labels == commonest
@@ -90,18 +93,15 @@ def told(conn: Connection) -> list[str]:
     return [found.words()] if found and not found.better else []
 
 
+def last_of(conn: Connection, of: str) -> Worth | None:
+    """What was found last, if that was of the same reading and learner."""
+    found = latest(conn)
+    return found if found and found.of == of else None
+
+
 def latest(conn: Connection) -> Worth | None:
     """What was found last."""
     table = schema.model
     row = conn.execute(select(table.c.facts).where(table.c.epoch == projects.load(conn).epoch)).scalar()
     found = json.loads(row).get("worth") if row else None
     return Worth(**found) if found else None
-
-
-def write(conn: Connection, epoch: int, found: Worth) -> None:
-    """Put it with the facts of a model."""
-    table = schema.model
-    facts = json.loads(conn.execute(select(table.c.facts).where(table.c.epoch == epoch)).scalar_one())
-    conn.execute(
-        update(table).where(table.c.epoch == epoch).values(facts=json.dumps({**facts, "worth": asdict(found)}))
-    )

@@ -47,6 +47,8 @@ class Trained:
 
 def prepare(store: Store, ranked: Iterable[Ranked]) -> int:
     """Write an order that is not in use yet; its epoch. What an earlier attempt left behind is removed first."""
+    for left in store.read(_left_behind):
+        clear(store, left)
     epoch = store.write(_fresh_epoch)
     rest, rank = iter(ranked), 0
     while batch := list(islice(rest, BATCH)):
@@ -87,6 +89,13 @@ def swap(store: Store, epoch: int, trained: Trained) -> None:
         clear(store, before)
 
 
+def add_facts(conn: Connection, epoch: int, facts: dict[str, Any]) -> None:
+    """Put more with what is known of the model behind an order."""
+    mine = schema.model.c.epoch == epoch
+    known = json.loads(conn.execute(select(schema.model.c.facts).where(mine)).scalar_one())
+    conn.execute(update(schema.model).where(mine).values(facts=json.dumps({**known, **facts})))
+
+
 def clear(store: Store, epoch: int) -> None:
     """Remove an order that is not in use."""
     table = schema.ranking
@@ -112,6 +121,13 @@ def put_back(conn: Connection, item_id: int, facts: dict[str, Any], seq: int, cu
     """The item is open again: ahead of all others, for it was somebody's turn already."""
     for epoch in {current, schema.BASE}:
         conn.execute(insert(schema.ranking).values(epoch=epoch, rank=-seq, item_id=item_id, **facts))
+
+
+def _left_behind(conn: Connection) -> list[int]:
+    """Orders that are neither the first one nor in use: somebody was stopped while they wrote or cleared them."""
+    in_use = select(schema.project.c.epoch).scalar_subquery()
+    epoch = schema.ranking.c.epoch
+    return list(conn.execute(select(epoch).where(epoch > schema.BASE, epoch != in_use).distinct()).scalars())
 
 
 def _fresh_epoch(conn: Connection) -> int:
