@@ -593,6 +593,20 @@ def test_flat_images_with_their_labels_in_a_file(tmp_path):
     assert load(f"{tmp_path}/photos(size=8, seed=1)").test.ids.tolist() != found.test.ids.tolist()
 
 
+@pytest.mark.parametrize("head", ["file,label", "ClassId,Name"])
+def test_a_list_beside_train_and_test_folders_moves_nothing(tmp_path, head):
+    from PIL import Image
+
+    for place in ("train/cat", "train/dog", "test/cat", "test/dog"):
+        (tmp_path / "pets" / place).mkdir(parents=True)
+        for at in range(4 if "train" in place else 2):
+            Image.new("RGB", (8, 8), (at * 10, 0, 0)).save(tmp_path / "pets" / place / f"{at}.png")
+    before = load(f"{tmp_path}/pets(size=8)")
+    (tmp_path / "pets" / "labels.csv").write_text(f"{head}\ntest/cat/0.png,cat\n")
+    after = load(f"{tmp_path}/pets(size=8)")
+    assert (after.pool.ids.tolist(), after.test.ids.tolist()) == (before.pool.ids.tolist(), before.test.ids.tolist())
+
+
 def test_what_is_wrong_with_a_file_of_labels(tmp_path):
     rows = [f"p{at:02d}.png,{('cat', 'dog')[at % 2]}" for at in range(18)]
     flat_images(tmp_path / "fewer", rows)

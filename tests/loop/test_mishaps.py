@@ -17,9 +17,14 @@ from small import learner, plan, setting
 
 from ncalr.data import ImagePool
 from ncalr.errors import BadInput, NcalrError
+from ncalr.lab.noise import learnt
+from ncalr.lab.runner import Run
+from ncalr.loop.answers import policy
 from ncalr.loop.journal import Busy, Journal, without_times
-from ncalr.loop.run import run
+from ncalr.loop.run import _ask, clear_training, run
+from ncalr.loop.state import State, _calls
 from ncalr.oracles import Truth
+from ncalr.oracles.oracle import LATER, REFUSED, Answers
 
 
 def lines_of(folder):
@@ -139,3 +144,62 @@ def test_the_directory_of_another_run_is_left_as_it_is(whole):
     after = {path.name: path.read_bytes() for path in whole.iterdir()}
     assert {**before, "lock": b""} == {**after, "lock": b""}
     assert after["lock"].decode() == str(os.getpid())
+
+
+class Late:
+    """Says "later" once, about some; and then answers, or refuses."""
+
+    def __init__(self, truth, answered, refused):
+        self.truth, self.answered, self.refused, self.asked = truth, set(answered), set(refused), set()
+
+    def answer(self, ids):
+        said = self.truth.answer(ids)
+        labels = said.labels.copy()
+        for place, item in enumerate(ids.tolist()):
+            if item in self.answered | self.refused and item not in self.asked:
+                labels[place] = LATER
+            elif item in self.refused:
+                labels[place] = REFUSED
+        self.asked |= set(ids.tolist())
+        return replace(said, labels=labels)
+
+
+def test_late_answers_to_the_end_of_a_pool_come_in_part(tmp_path):
+    """Nothing is left to ask in the place of what is refused, and nothing of it is picked anew."""
+    given = setting()
+    last = given.pool.ids[-4:].tolist()
+    given = replace(given, oracle=Late(given.oracle, last[:2], last[2:]))
+    state = run(plan(strategy="margin", budgets=(12, 100, 200)), given, learner(), tmp_path)
+    assert len(state.labels) == 198
+    trained = [line for line in Journal(tmp_path).lines() if "accuracy" in line]
+    assert [line.get("planned") for line in trained[-2:]] == [200, 200]
+    assert trained[-2]["labelled"] < trained[-1]["labelled"] == 198
+    both = Run("margin", 1, Journal(tmp_path), Journal(tmp_path).lines())
+    assert [budget for budget, _ in both.accuracies] == [12, 100, 200], "one training a budget, the last one"
+    assert [row.items for row in learnt(both, {})] == [12, 100, 198]
+
+
+def test_a_folder_of_the_user_s_own_is_not_a_training_s(tmp_path):
+    mine = tmp_path / "training" / "cat.txt"
+    mine.parent.mkdir()
+    mine.write_text("precious")
+    run(plan(budgets=(12, 20)), setting(), learner(), tmp_path)
+    assert mine.read_text() == "precious"
+    clear_training(tmp_path)
+    assert mine.exists()
+
+
+def test_the_order_of_calls_is_kept_where_second_opinions_came_first():
+    log = []
+
+    class First:
+        def answer(self, ids):
+            log.append(ids.tolist())
+            return Answers(ids, np.full(len(ids), REFUSED if len(log) == 1 else 0), "me")
+
+    state = State()
+    state.votes, state.labels = {1: [("a", 0)], 2: [("a", 0)]}, {1: 0, 2: 0}
+    asked = replace(setting(), oracle=First())
+    line = _ask(policy("votes(n=2)"), asked, state, [], [], 2, lambda known, count: [] if 7 in known else [7][:count])
+    assert log == [[1, 2], [7], [7]]
+    assert [ids for ids in _calls(line) if ids] == log
