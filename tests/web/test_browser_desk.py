@@ -109,6 +109,14 @@ def test_an_owner_changes_the_rules_adds_a_class_and_takes_items_back(browser, s
         60,
         True,
     )
+    sent = []
+    me.page.on("request", lambda request: sent.append(request.post_data) if request.method == "PATCH" else None)
+    me.page.click("text=Save rules")
+    me.page.wait_for_selector("text=Nothing was changed.")
+    me.page.fill("#step", "6")
+    me.page.click("text=Save rules")
+    me.page.wait_for_selector("text=Saved. What chooses")
+    assert sent == ['{"step":6}']  # no more than what was changed
     me.page.fill("#strategy", "margn")
     me.page.click("text=Save rules")
     me.page.wait_for_selector("text=Did you mean")

@@ -289,6 +289,19 @@ def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(of
     assert office.state(lease.item)["status"] == "labelled"
 
 
+def test_whoever_was_unsure_about_a_decision_decides_it_later(office):
+    office.project(items=1, votes=2)
+    office.person("rae", "owner")
+    office.label("rae", 0)
+    office.label("ann", 1)
+    for _ in range(2):
+        office.label("rae", kind="unsure", purpose="adjudicate")
+    lease, _ = office.label("rae", 1, purpose="adjudicate")
+    assert office.state(lease.item)["answer"] == 1
+    with pytest.raises(answers.Conflict):
+        office.say("rae", lease.item, 0, lease=lease.token)
+
+
 def test_more_votes_open_the_items_again_and_fewer_close_them(office):
     office.project(items=3)
     for _ in range(3):
@@ -302,6 +315,49 @@ def test_more_votes_open_the_items_again_and_fewer_close_them(office):
     office.store.write(lambda conn: answers.change_votes(conn, 1))
     assert office.counter("closed") == 3
     assert office.counter("class:1") == 3
+
+
+def test_the_number_of_votes_there_is_already_changes_nothing(office):
+    office.project(items=10)
+    for _ in range(5):
+        office.label("ann", 1)
+    before = office.rows(schema.state)
+    office.store.write(lambda conn: answers.change_votes(conn, 1))
+    assert office.rows(schema.state) == before
+
+
+def test_after_other_numbers_of_votes_items_come_back_in_order_and_answers_are_still_taken_back(office):
+    office.project(items=12)
+    given = [office.label("ann", 1) for _ in range(6)]
+    for votes in (2, 1, 2):
+        office.store.write(lambda conn, votes=votes: answers.change_votes(conn, votes))
+    assert max(row["seq"] for row in office.rows(schema.state)) == 6
+    assert [lease.item for lease in office.next("ben", 6)] == [lease.item for lease, _ in given]
+    office.store.write(lambda conn: answers.change_votes(conn, 1))
+    for lease, receipt in given:
+        office.say("ann", lease.item, kind="undo", based_on=receipt.id, lease=lease.token)
+    assert office.counter("closed") == 0
+    ranks = [(row["epoch"], row["rank"]) for row in office.rows(schema.ranking)]
+    assert len(set(ranks)) == len(ranks) == 12
+
+
+def test_two_items_that_need_more_votes_between_two_answers(office):
+    office.project(items=3)
+    given = [office.label("ann", 1)[0] for _ in range(2)]
+    for number in office.names(given):
+        office.store.write(lambda conn, number=number: answers.need(conn, number, 2))
+    assert len(office.next("ben", 3)) == 3
+
+
+def test_an_order_that_was_numbered_too_high_does_not_stop_an_undo(office):
+    office.project(items=3)
+    given = [office.label("ann", 1) for _ in range(2)]
+    [left] = {1, 2, 3} - set(office.names([lease for lease, _ in given]))
+    row = {"epoch": schema.BASE, "rank": -3, "item_id": left, "arm": "again", "probability": 1.0}
+    office.store.write(lambda conn: conn.execute(schema.ranking.insert(), row))
+    lease, receipt = given[0]
+    office.say("ann", lease.item, kind="undo", based_on=receipt.id, lease=lease.token)
+    assert min(row["rank"] for row in office.rows(schema.ranking)) == -4
 
 
 def test_one_item_may_need_more_votes_than_the_others(office):

@@ -203,7 +203,7 @@ def test_rules_classes_and_guidelines_change(small):
     small.project(items=1)
     small.store.write(lambda conn: projects.change_settings(conn, suggestions=True))
     assert small.store.read(projects.load).settings.suggestions
-    assert small.store.write(lambda conn: projects.add_class(conn, "fish")) == 3
+    assert small.store.write(lambda conn: projects.add_class(conn, "  fish\t")) == 3
     assert small.store.read(projects.classes) == ["cat", "dog", "bird", "fish"]
     assert small.store.write(lambda conn: projects.write_guideline(conn, 1.0, "# Look")) == 2
     assert small.store.read(projects.guideline) == "# Look"
