@@ -39,6 +39,29 @@ def test_undo_goes_on_behind_a_reload(browser, site):
     assert me.troubles == []
 
 
+def test_undo_behind_a_reload_waits_for_answers_that_are_on_their_way(browser, site):
+    site.desk.project(items=30)
+    me = visit(browser, site).ready()
+    me.press("1")
+    me.saved()
+    me.page.reload()
+    me.ready()
+    me.page.wait_for_selector("#undo:enabled")
+    me.page.route("**/api/answers/*", lambda route: route.abort())
+    me.press("2")
+    me.page.keyboard.press("z")
+    me.page.wait_for_selector("#announce:has-text('Taken back.')", state="attached")
+    shown = me.item
+    me.page.keyboard.press("z")  # what was said before is not to be had yet
+    me.page.wait_for_selector("#announce:has-text('Cannot undo now')", state="attached")
+    assert me.item == shown
+    me.page.unroute("**/api/answers/*")
+    me.page.evaluate("window.dispatchEvent(new Event('online'))")
+    me.saved()
+    assert [row["kind"] for row in site.desk.rows(schema.event)] == ["label", "label", "undo"]
+    assert me.page.is_enabled("#undo")
+
+
 def test_undo_behind_a_reload_brings_back_what_a_changed_answer_was(browser, site):
     site.desk.project(items=5)
     lease, first = site.desk.label("ann", 0)

@@ -277,7 +277,7 @@ def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(of
         office.label("ann", 1)
 
     def waits(name):
-        return office.store.read(lambda conn: again.waiting(conn, office.person(name)))["decide"]
+        return office.store.read(lambda conn: again.waiting(conn, office.clock.now(), office.person(name)))["decide"]
 
     assert (waits("rae"), waits("roy"), waits("ann")) == (0, 2, 0)
     assert office.next("rae", purpose="adjudicate") == []
@@ -287,6 +287,33 @@ def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(of
     assert waits("rae") == 1
     lease, _ = office.label("rae", 0, purpose="adjudicate")
     assert office.state(lease.item)["status"] == "labelled"
+
+
+def test_a_dispute_does_not_wait_for_somebody_who_does_not_come(office, clock):
+    office.project(items=1, votes=2)
+    office.person("rae", "reviewer")
+    roy = office.person("roy", "reviewer")
+    office.label("rae", 0)
+    office.label("ann", 1)
+    clock.time += again.LATELY - 1
+    assert office.next("rae", purpose="adjudicate") == []
+    clock.time += 2
+    link = office.store.write(lambda conn: people.link(conn, clock.now(), roy))
+    assert len(office.next("rae", purpose="adjudicate")) == 1
+    office.store.write(queue.clear)
+    office.store.write(lambda conn: people.enter(conn, clock.now(), link))  # there he is
+    assert office.next("rae", purpose="adjudicate") == []
+
+
+def test_an_owner_decides_in_the_end(office, clock):
+    office.project(items=2, votes=2)
+    office.person("own", "owner")
+    office.person("roy", "reviewer")
+    office.label("own", 0)
+    office.label("ann", 1)
+    clock.time += again.LATELY + 1
+    office.label("roy", 0)  # he works, and does not decide
+    assert len(office.next("own", purpose="adjudicate")) == 1
 
 
 def test_whoever_was_unsure_about_a_decision_decides_it_later(office):
