@@ -39,6 +39,29 @@ def test_undo_goes_on_behind_a_reload(browser, site):
     assert me.troubles == []
 
 
+def test_undo_behind_a_reload_waits_for_answers_that_are_on_their_way(browser, site):
+    site.desk.project(items=30)
+    me = visit(browser, site).ready()
+    me.press("1")
+    me.saved()
+    me.page.reload()
+    me.ready()
+    me.page.wait_for_selector("#undo:enabled")
+    me.page.route("**/api/answers/*", lambda route: route.abort())
+    me.press("2")
+    me.page.keyboard.press("z")
+    me.page.wait_for_selector("#announce:has-text('Taken back.')", state="attached")
+    shown = me.item
+    me.page.keyboard.press("z")  # what was said before is not to be had yet
+    me.page.wait_for_selector("#announce:has-text('Cannot undo now')", state="attached")
+    assert me.item == shown
+    me.page.unroute("**/api/answers/*")
+    me.page.evaluate("window.dispatchEvent(new Event('online'))")
+    me.saved()
+    assert [row["kind"] for row in site.desk.rows(schema.event)] == ["label", "label", "undo"]
+    assert me.page.is_enabled("#undo")
+
+
 def test_undo_behind_a_reload_brings_back_what_a_changed_answer_was(browser, site):
     site.desk.project(items=5)
     lease, first = site.desk.label("ann", 0)
@@ -109,6 +132,14 @@ def test_an_owner_changes_the_rules_adds_a_class_and_takes_items_back(browser, s
         60,
         True,
     )
+    sent = []
+    me.page.on("request", lambda request: sent.append(request.post_data) if request.method == "PATCH" else None)
+    me.page.click("text=Save rules")
+    me.page.wait_for_selector("text=Nothing was changed.")
+    me.page.fill("#step", "6")
+    me.page.click("text=Save rules")
+    me.page.wait_for_selector("text=Saved. What chooses")
+    assert sent == ['{"step":6}']  # no more than what was changed
     me.page.fill("#strategy", "margn")
     me.page.click("text=Save rules")
     me.page.wait_for_selector("text=Did you mean")

@@ -416,6 +416,20 @@ def test_disputes_are_decided_by_a_reviewer_who_sees_what_was_said(small):
     assert rae.get("/api/state").json()["progress"]["status"]["labelled"] == 1
 
 
+def test_somebody_asked_twice_is_one_of_those_who_said_something(small):
+    small.project(items=1)
+    server = Server(small)
+    own = server.person("own", "owner")
+    say(own, take(own)[0], 0)
+    small.store.write(lambda conn: review.enqueue(conn, 1, [review.Doubt(1, 1.0, None, "why")], [], 0))
+    say(own, take(own, purpose="review")[0], 1)
+    [item] = take(own, purpose="adjudicate")
+    assert own.get(f"/api/disputes/{item['token']}").json() == [{"kind": "label", "answer": 1, "people": 1}]
+    say(own, item, kind="unsure")
+    [item] = take(own, purpose="adjudicate")
+    assert own.get(f"/api/disputes/{item['token']}").json() == [{"kind": "label", "answer": 1, "people": 1}]
+
+
 def test_names_can_be_hidden_and_a_blind_look_never_shows_one_that_tells(small):
     made = [projects.NewItem(name, "text") for name in ("cat/1", "photos/2", "scatter/3")]
     projects.create(small.store, "p", "text", ["cat", "dog"], made)
@@ -431,6 +445,11 @@ def test_names_can_be_hidden_and_a_blind_look_never_shows_one_that_tells(small):
         "photos/2",
         "scatter/3",
     }
+    for item in take(ben, 3, purpose="review"):
+        say(ben, item, 0)
+    assert {entry["name"] for entry in ben.get("/api/history").json()} == {"", "photos/2", "scatter/3"}
+    for entry in ben.get("/api/history").json():
+        say(ben, {"item": entry["item"], "token": entry["lease"]}, kind="undo", based_on=entry["id"])
     assert own.patch("/api/settings", json={"hide_names": True}).status_code == 200
     assert {item["name"] for item in take(ben, 3, purpose="review")} == {""}
     assert {entry["name"] for entry in server.person("ann").get("/api/history").json()} == {""}

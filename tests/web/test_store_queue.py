@@ -277,7 +277,7 @@ def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(of
         office.label("ann", 1)
 
     def waits(name):
-        return office.store.read(lambda conn: again.waiting(conn, office.person(name)))["decide"]
+        return office.store.read(lambda conn: again.waiting(conn, office.clock.now(), office.person(name)))["decide"]
 
     assert (waits("rae"), waits("roy"), waits("ann")) == (0, 2, 0)
     assert office.next("rae", purpose="adjudicate") == []
@@ -287,6 +287,46 @@ def test_whoever_took_part_in_a_dispute_decides_it_only_where_nobody_else_can(of
     assert waits("rae") == 1
     lease, _ = office.label("rae", 0, purpose="adjudicate")
     assert office.state(lease.item)["status"] == "labelled"
+
+
+def test_a_dispute_does_not_wait_for_somebody_who_does_not_come(office, clock):
+    office.project(items=1, votes=2)
+    office.person("rae", "reviewer")
+    roy = office.person("roy", "reviewer")
+    office.label("rae", 0)
+    office.label("ann", 1)
+    clock.time += again.LATELY - 1
+    assert office.next("rae", purpose="adjudicate") == []
+    clock.time += 2
+    link = office.store.write(lambda conn: people.link(conn, clock.now(), roy))
+    assert len(office.next("rae", purpose="adjudicate")) == 1
+    office.store.write(queue.clear)
+    office.store.write(lambda conn: people.enter(conn, clock.now(), link))  # there he is
+    assert office.next("rae", purpose="adjudicate") == []
+
+
+def test_an_owner_decides_in_the_end(office, clock):
+    office.project(items=2, votes=2)
+    office.person("own", "owner")
+    office.person("roy", "reviewer")
+    office.label("own", 0)
+    office.label("ann", 1)
+    clock.time += again.LATELY + 1
+    office.label("roy", 0)  # he works, and does not decide
+    assert len(office.next("own", purpose="adjudicate")) == 1
+
+
+def test_whoever_was_unsure_about_a_decision_decides_it_later(office):
+    office.project(items=1, votes=2)
+    office.person("rae", "owner")
+    office.label("rae", 0)
+    office.label("ann", 1)
+    for _ in range(2):
+        office.label("rae", kind="unsure", purpose="adjudicate")
+    lease, _ = office.label("rae", 1, purpose="adjudicate")
+    assert office.state(lease.item)["answer"] == 1
+    with pytest.raises(answers.Conflict):
+        office.say("rae", lease.item, 0, lease=lease.token)
 
 
 def test_more_votes_open_the_items_again_and_fewer_close_them(office):
@@ -302,6 +342,49 @@ def test_more_votes_open_the_items_again_and_fewer_close_them(office):
     office.store.write(lambda conn: answers.change_votes(conn, 1))
     assert office.counter("closed") == 3
     assert office.counter("class:1") == 3
+
+
+def test_the_number_of_votes_there_is_already_changes_nothing(office):
+    office.project(items=10)
+    for _ in range(5):
+        office.label("ann", 1)
+    before = office.rows(schema.state)
+    office.store.write(lambda conn: answers.change_votes(conn, 1))
+    assert office.rows(schema.state) == before
+
+
+def test_after_other_numbers_of_votes_items_come_back_in_order_and_answers_are_still_taken_back(office):
+    office.project(items=12)
+    given = [office.label("ann", 1) for _ in range(6)]
+    for votes in (2, 1, 2):
+        office.store.write(lambda conn, votes=votes: answers.change_votes(conn, votes))
+    assert max(row["seq"] for row in office.rows(schema.state)) == 6
+    assert [lease.item for lease in office.next("ben", 6)] == [lease.item for lease, _ in given]
+    office.store.write(lambda conn: answers.change_votes(conn, 1))
+    for lease, receipt in given:
+        office.say("ann", lease.item, kind="undo", based_on=receipt.id, lease=lease.token)
+    assert office.counter("closed") == 0
+    ranks = [(row["epoch"], row["rank"]) for row in office.rows(schema.ranking)]
+    assert len(set(ranks)) == len(ranks) == 12
+
+
+def test_two_items_that_need_more_votes_between_two_answers(office):
+    office.project(items=3)
+    given = [office.label("ann", 1)[0] for _ in range(2)]
+    for number in office.names(given):
+        office.store.write(lambda conn, number=number: answers.need(conn, number, 2))
+    assert len(office.next("ben", 3)) == 3
+
+
+def test_an_order_that_was_numbered_too_high_does_not_stop_an_undo(office):
+    office.project(items=3)
+    given = [office.label("ann", 1) for _ in range(2)]
+    [left] = {1, 2, 3} - set(office.names([lease for lease, _ in given]))
+    row = {"epoch": schema.BASE, "rank": -3, "item_id": left, "arm": "again", "probability": 1.0}
+    office.store.write(lambda conn: conn.execute(schema.ranking.insert(), row))
+    lease, receipt = given[0]
+    office.say("ann", lease.item, kind="undo", based_on=receipt.id, lease=lease.token)
+    assert min(row["rank"] for row in office.rows(schema.ranking)) == -4
 
 
 def test_one_item_may_need_more_votes_than_the_others(office):

@@ -203,7 +203,7 @@ def test_rules_classes_and_guidelines_change(small):
     small.project(items=1)
     small.store.write(lambda conn: projects.change_settings(conn, suggestions=True))
     assert small.store.read(projects.load).settings.suggestions
-    assert small.store.write(lambda conn: projects.add_class(conn, "fish")) == 3
+    assert small.store.write(lambda conn: projects.add_class(conn, "  fish\t")) == 3
     assert small.store.read(projects.classes) == ["cat", "dog", "bird", "fish"]
     assert small.store.write(lambda conn: projects.write_guideline(conn, 1.0, "# Look")) == 2
     assert small.store.read(projects.guideline) == "# Look"
@@ -420,7 +420,7 @@ def test_where_everybody_has_answered_the_longest_ago_looks_again_and_nobody_is_
     assert office.store.write(lambda conn: review.enqueue(conn, 1, doubts, [], 0)) == 2
 
     def waits(name):
-        return office.store.read(lambda conn: again.waiting(conn, office.person(name)))["review"]
+        return office.store.read(lambda conn: again.waiting(conn, office.clock.now(), office.person(name)))["review"]
 
     assert (waits("ann"), waits("ben")) == (2, 0)
     assert office.next("ben", purpose="review") == []
@@ -434,6 +434,33 @@ def test_where_everybody_has_answered_the_longest_ago_looks_again_and_nobody_is_
     office.store.write(lambda conn: people.change(conn, 1.0, office.people["ben"], "reviewer", None))
     office.people["ben"] = office.store.read(lambda conn: people.by_name(conn, "ben"))
     assert (waits("ann"), waits("ben")) == (1, 1)  # a reviewer may as well
+
+
+def test_a_second_look_does_not_wait_for_somebody_who_does_not_come(office, clock):
+    office.project(items=1, votes=2)
+    office.person("zoe")
+    for name in ("ann", "ben"):
+        office.label(name, 0)
+    office.store.write(lambda conn: review.enqueue(conn, 1, [review.Doubt(1, 1.0, 1, "why")], [], 0))
+    assert office.next("ben", purpose="review") == []
+    clock.time += again.LATELY + 1
+    assert len(office.next("ben", purpose="review")) == 1  # ann, who answered before, and zoe do not come
+
+
+def test_a_second_look_that_was_put_off_comes_back_last(office):
+    doubtful(office)
+    office.person("ben")
+    first = [office.label("ben", kind="skip", purpose="review")[0].item for _ in range(12)]
+    assert len(set(first)) == 12
+    assert [office.label("ben", kind="skip", purpose="review")[0].item for _ in range(12)] == first
+    assert len(office.next("ben", 10, purpose="review")) == 10
+
+
+def test_what_waits_is_counted_so_far_and_no_further(office, monkeypatch):
+    doubtful(office)
+    ben = office.person("ben")
+    monkeypatch.setattr(again, "MOST", 5)
+    assert office.store.read(lambda conn: again.waiting(conn, office.clock.now(), ben)) == {"review": 5, "decide": 0}
 
 
 def test_somebody_alone_checks_their_own_labels(small):

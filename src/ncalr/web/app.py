@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
@@ -32,7 +33,7 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from starlette.staticfiles import StaticFiles
 
 import ncalr
@@ -437,7 +438,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             now = store.clock.now()
             return {
                 "progress": figures.progress(conn),
-                "waiting": again.waiting(conn, person),
+                "waiting": again.waiting(conn, now, person),
                 "model": figures.freshness(conn, now, office.training),
                 "own": figures.own(conn, person),
                 "guideline": projects.load(conn).guideline,
@@ -458,7 +459,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
             leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
             if len(leases) < wish.want and queue.take_over(conn, now, person, wish.tab, office.started):
                 leases = queue.hand_out(conn, now, person, wish.tab, wish.want, wish.purpose)
-            reply: dict[str, Any] = {"items": _told(conn, leases), "now": now}
+            reply: dict[str, Any] = {"items": _named(conn, [vars(lease) for lease in leases]), "now": now}
             if len(leases) < wish.want:
                 found = queue.emptiness(conn, now, person, wish.tab)
                 reply["rest"] = {**asdict(found), "done": found.done}
@@ -496,9 +497,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
         person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: int | None = None
     ) -> list[dict[str, Any]]:
         def look(conn: Any) -> list[dict[str, Any]]:
-            found = answers.history(conn, person, limit, before)
-            hidden = projects.load(conn).settings.hide_names
-            return [{**entry, "name": ""} for entry in found] if hidden else found
+            return _named(conn, answers.history(conn, person, limit, before))
 
         return store.read(look)
 
@@ -524,15 +523,15 @@ def _add_work(app: FastAPI, office: Office) -> None:
         return store.read(lambda conn: queue.why(conn, token, person))
 
 
-def _told(conn: Connection, leases: list[queue.Lease]) -> list[dict[str, Any]]:
-    """What a tab is told of its items: no names where they are hidden, and in a blind second look none that tells."""
+def _named(conn: Connection, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a tab is told of items: no names where they are hidden, and in a blind second look none that tells."""
     hidden = projects.load(conn).settings.hide_names
-    blind = projects.classes(conn) if any(lease.purpose == "review" for lease in leases) else []
+    blind = projects.classes(conn) if any(item["purpose"] == "review" for item in items) else []
 
-    def name(lease: queue.Lease) -> str:
-        return "" if hidden or (lease.purpose == "review" and again.tells(lease.name, blind)) else lease.name
+    def name(item: dict[str, Any]) -> str:
+        return "" if hidden or (item["purpose"] == "review" and again.tells(item["name"], blind)) else item["name"]
 
-    return [{**vars(lease), "name": name(lease)} for lease in leases]
+    return [{**item, "name": name(item)} for item in items]
 
 
 # The team
@@ -580,7 +579,10 @@ def _add_team(app: FastAPI, office: Office) -> None:
 
 
 def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
-    """The answers, and how many gave each; who gave which is not told before it is decided."""
+    """The answers, and how many people gave each; who gave which is not told before it is decided.
+
+    Somebody who was asked twice counts once, with the later answer.
+    """
     table, vote = schema.lease, schema.vote
     held = conn.execute(
         select(table.c.item_id).where(
@@ -590,12 +592,13 @@ def _opinions(conn: Any, person: Person, lease: str) -> list[dict[str, Any]]:
     if held is None:
         raise NoSuchItem("there is no such item of yours to decide")
     rows = conn.execute(
-        select(vote.c.kind, vote.c.answer, func.count().label("people"))
-        .where(vote.c.item_id == held, vote.c.kind != "skip")
-        .group_by(vote.c.kind, vote.c.answer)
-        .order_by(vote.c.kind, vote.c.answer)
+        select(vote.c.person_id, vote.c.kind, vote.c.answer)
+        .where(vote.c.item_id == held, vote.c.kind != "skip", vote.c.purpose != "adjudicate")
+        .order_by(vote.c.seq)
     )
-    return [dict(row._mapping) for row in rows]
+    latest = {row.person_id: (row.kind, row.answer) for row in rows}
+    said = sorted(Counter(latest.values()).items(), key=lambda pair: (pair[0][0], pair[0][1] or 0))
+    return [{"kind": kind, "answer": answer, "people": count} for (kind, answer), count in said]
 
 
 # Rules and exports

@@ -147,13 +147,19 @@ export class Labelling {
   async undo() {
     if (this.undoing) return;
     this.undoing = true;
-    try { await this.takeBack(this.done.pop() ?? (await this.earlier())); } finally { this.undoing = false; }
+    try {
+      const last = this.done.pop() ?? (await this.earlier());
+      if (last !== undefined) await this.takeBack(last);
+    } finally { this.undoing = false; }
   }
 
   // The newest answer from before this page was opened, as the server has it; all that was said here is there first.
+  // Nothing (undefined) as long as the server cannot be asked, or does not know all that was said.
   async earlier() {
     await this.outbox.drained(2000);
-    const [entry] = await ask("GET", "/api/history?limit=1").catch(() => { say("No connection; try again in a moment."); return []; });
+    const found = this.outbox.waiting().length ? null : await ask("GET", "/api/history?limit=1").catch(() => null);
+    if (!found) { say("Cannot undo now: answers are still on their way. Try again in a moment."); return undefined; }
+    const [entry] = found;
     this.older = Boolean(entry);
     if (!entry) return null;
     const item = { item: entry.item, token: entry.lease, text: entry.text, name: entry.name, suggestion: null };

@@ -193,7 +193,7 @@ function tellEmpty(rest, purpose) {
   $("empty-text").textContent = text;
   if (labelling.done.length || labelling.older) actions.push(el("button", { onclick: () => labelling.undo() }, "Undo the last answer"));
   const decides = purpose === "label" && count.decide > 0;
-  if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${count.decide.toLocaleString()} to decide`));
+  if (decides) actions.push(el("button", { id: "decide", class: "primary", onclick: () => choose("adjudicate") }, `${many(count.decide)} to decide`));
   if (purpose !== "label") actions.push(el("button", { class: "primary", onclick: () => choose("label") }, "Back to labelling"));
   else if (count.review) actions.push(el("button", { class: decides ? null : "primary", onclick: () => choose("review") }, "Take a second look"));
   if (me.role !== "annotator") actions.push(el("button", { onclick: () => choose("team") }, "Team view"));
@@ -233,6 +233,9 @@ function refresh() {
   return asking;
 }
 
+// The server counts no further than to a thousand.
+const many = (number) => (number > 999 ? "999+" : number || "");
+
 async function look() {
   if (document.hidden || !me || outbox?.stopped) return;
   try {
@@ -246,9 +249,9 @@ async function look() {
     count = next;
     paintProgress();
     if (changed && !$("empty").hidden) paintEmpty();
-    $("review-count").textContent = review || "";
+    $("review-count").textContent = many(review);
     show($("view-review"), review > 0 || view === "review");
-    $("dispute-count").textContent = decide || "";
+    $("dispute-count").textContent = many(decide);
     show($("view-adjudicate"), me.role !== "annotator" && (decide > 0 || view === "adjudicate"));
     const [text, trouble] = freshness(model);
     $("fresh").textContent = trouble ? "" : text;

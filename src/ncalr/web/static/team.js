@@ -203,12 +203,17 @@ function rules(settings, project) {
   const [control, controlRow] = field("control", "Drawn at random, %", "number", Math.round(1000 * settings.control) / 10, { min: 0, max: 99, step: "any" });
   const [step, stepRow] = field("step", "Answers between trainings", "number", settings.step, { min: 1 });
   const [lease, leaseRow] = field("lease", "An item is held for, seconds", "number", settings.lease_seconds, { min: 5 });
+  const read = () => ({
+    votes: Number(votes.value), suggestions: hints.checked, hide_names: hide.checked, strategy: strategy.value.trim(),
+    control: Number(control.value) / 100, step: Number(step.value), lease_seconds: Number(lease.value),
+  });
+  let known = read();
   const save = async () => {
-    const wanted = {
-      votes: Number(votes.value), suggestions: hints.checked, hide_names: hide.checked, strategy: strategy.value.trim(),
-      control: Number(control.value) / 100, step: Number(step.value), lease_seconds: Number(lease.value),
-    };
-    await ask("PATCH", "/api/settings", wanted);
+    const wanted = read();
+    const changes = Object.entries(wanted).filter(([name, value]) => value !== known[name]);
+    if (!changes.length) return "Nothing was changed.";
+    await ask("PATCH", "/api/settings", Object.fromEntries(changes));
+    known = wanted;
     project.votes = wanted.votes;
     return "Saved. What chooses, and how much is drawn, holds from the next training on.";
   };
@@ -246,7 +251,7 @@ function owner(settings, project, model) {
   return [
     rules(settings, project),
     upkeep(),
-    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and how the item came to be asked. For figures about the whole folder take the rows with the arm control or random, all with the same weight."),
+    tile("Export", el("div", { class: "row" }, ...links), el("p", {}, "Every vote, the verdict, how sure it is, and how the item came to be asked. Which rows stand for the whole folder, and with which weight: “What is exported about the choice” in docs/labelling.md."),
       model.epoch ? el("div", { class: "row" }, el("a", { href: "/api/model", download: "", id: "export-model" }, el("button", { tabindex: -1 }, "The trained model"))) : null,
       el("p", {}, model.epoch ? "A zip file without pickle. What the model says of the items nobody has labelled: ncalr labels predict." : "The trained model is here after the first training.")),
     writing,

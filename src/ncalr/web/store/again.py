@@ -4,6 +4,8 @@
 fresh is left: then it goes, blind as ever, to whoever answered it longest ago, or to a reviewer.
 
 *A decision* goes to a reviewer or owner who took no part in the dispute. Where all of them did, any of them decides.
+
+Neither waits for somebody who was not seen for some days; what nobody decided for as long, an owner may.
 """
 
 from __future__ import annotations
@@ -21,22 +23,34 @@ from ncalr.web.store.schema import HELD
 DECIDERS = ("reviewer", "owner")
 UNDECIDED = ("disputed", "unclear")
 
+LATELY = 3 * 24 * 3600.0
+"""Whoever was not seen for longer is not waited for."""
 
-def doubtful(conn: Connection, person: Person, count: int) -> list[dict[str, Any]]:
-    """Open places of the second queue for this person that are on nobody's screen."""
-    table, leases, items = schema.review, schema.lease, schema.item
+MOST = 1000
+"""So many are counted at most; the page shows "999+" then."""
+
+
+def doubtful(conn: Connection, now: float, person: Person, count: int) -> list[dict[str, Any]]:
+    """Open places of the second queue for this person that are on nobody's screen; what they put off comes last."""
+    table, leases, items, votes = schema.review, schema.lease, schema.item, schema.vote.alias("put_off")
     taken = exists().where(leases.c.review_id == table.c.id, leases.c.status == HELD)
-    rows = conn.execute(
+    skipped = (votes.c.person_id == person.id, votes.c.kind == "skip", votes.c.purpose == "review")
+    free = (
         select(table, *shown(items))
         .join(items, items.c.id == table.c.item_id)
-        .where(_may_look(person), ~taken)
-        .order_by(table.c.id)
+        .where(_may_look(person, _seen_lately(conn, now)), ~taken)
         .limit(count)
     )
+    rows = conn.execute(
+        free.where(~_among(votes, votes.c.item_id == table.c.item_id, *skipped)).order_by(table.c.id)
+    ).all()
+    if len(rows) < count:
+        late = free.join(votes, votes.c.item_id == table.c.item_id).where(*skipped)
+        rows = [*rows, *conn.execute(late.order_by(votes.c.seq).limit(count - len(rows)))]
     return [{**_facts(row, "review"), "epoch": row.epoch, "rank": row.id, "review_id": row.id} for row in rows]
 
 
-def disputed(conn: Connection, person: Person, count: int) -> list[dict[str, Any]]:
+def disputed(conn: Connection, now: float, person: Person, count: int) -> list[dict[str, Any]]:
     """Items this person may decide that are on nobody's screen."""
     states, leases, items = schema.state, schema.lease, schema.item
     taken = exists().where(
@@ -45,21 +59,24 @@ def disputed(conn: Connection, person: Person, count: int) -> list[dict[str, Any
     rows = conn.execute(
         select(states.c.item_id, *shown(items))
         .join(items, items.c.id == states.c.item_id)
-        .where(_may_decide(person), ~taken)
+        .where(_may_decide(person, now, _seen_lately(conn, now)), ~taken)
         .order_by(states.c.seq)
         .limit(count)
     )
     return [_facts(row, "adjudicate") for row in rows]
 
 
-def waiting(conn: Connection, person: Person) -> dict[str, int]:
-    """How many second looks and decisions this person can do something about."""
-    looks = select(func.count()).select_from(schema.review).where(_may_look(person))
-    decisions = select(func.count()).select_from(schema.state).where(_may_decide(person))
-    decides = person.may("reviewer")
+def waiting(conn: Connection, now: float, person: Person) -> dict[str, int]:
+    """How many second looks and decisions this person can do something about; no more than MOST are counted."""
+    lately = _seen_lately(conn, now)
+
+    def count(table: Any, may: Any) -> int:
+        some = select(table.c[0]).where(may).limit(MOST).subquery()
+        return int(conn.execute(select(func.count()).select_from(some)).scalar_one())
+
     return {
-        "review": conn.execute(looks).scalar_one(),
-        "decide": conn.execute(decisions).scalar_one() if decides else 0,
+        "review": count(schema.review, _may_look(person, lately)),
+        "decide": count(schema.state, _may_decide(person, now, lately)) if person.may("reviewer") else 0,
     }
 
 
@@ -77,9 +94,9 @@ def shown(items: Any) -> tuple[Any, ...]:
     return items.c.key, items.c.name, items.c.text
 
 
-def _may_look(person: Person) -> Any:
+def _may_look(person: Person, lately: Sequence[int]) -> Any:
     table, votes, people = schema.review, schema.vote, schema.person
-    fresh = _among(people, people.c.active.is_(True), ~_spoke(table.c.item_id, people.c.id))
+    fresh = _among(people, people.c.id.in_(lately), ~_spoke(table.c.item_id, people.c.id))
     mine, other = votes.alias("mine"), votes.alias("other")
     own = select(func.min(mine.c.seq)).where(mine.c.item_id == table.c.item_id, mine.c.person_id == person.id)
     before = _among(
@@ -87,18 +104,34 @@ def _may_look(person: Person) -> Any:
         other.c.item_id == table.c.item_id,
         other.c.kind != "skip",
         other.c.seq < own.correlate_except(mine).scalar_subquery(),
-        _among(people, people.c.id == other.c.person_id, people.c.active.is_(True)),
+        other.c.person_id.in_(lately),
     )
     again = ~fresh if person.may("reviewer") else and_(~fresh, ~before)
     return and_(table.c.status == "open", or_(~_spoke(table.c.item_id, person.id), again))
 
 
-def _may_decide(person: Person) -> Any:
-    states, people = schema.state, schema.person
+def _may_decide(person: Person, now: float, lately: Sequence[int]) -> Any:
+    states, people, events = schema.state, schema.person, schema.event
     impartial = _among(
-        people, people.c.active.is_(True), people.c.role.in_(DECIDERS), ~_spoke(states.c.item_id, people.c.id)
+        people, people.c.id.in_(lately), people.c.role.in_(DECIDERS), ~_spoke(states.c.item_id, people.c.id)
     )
-    return and_(states.c.status.in_(UNDECIDED), or_(~_spoke(states.c.item_id, person.id), ~impartial))
+    may = [~_spoke(states.c.item_id, person.id), ~impartial]
+    if person.may("owner"):
+        may.append(_among(events, events.c.seq == states.c.seq, events.c.received < now - LATELY))
+    return and_(states.c.status.in_(UNDECIDED), or_(*may))
+
+
+def _seen_lately(conn: Connection, now: float) -> list[int]:
+    """Those who may come in and were new, here or answering within LATELY."""
+    people, sessions, events = schema.person, schema.session, schema.event
+    since = now - LATELY
+    newest = select(events.c.received).where(events.c.person_id == people.c.id).order_by(events.c.seq.desc()).limit(1)
+    lately = or_(
+        people.c.created > since,
+        _among(sessions, sessions.c.person_id == people.c.id, sessions.c.seen > since),
+        newest.correlate_except(events).scalar_subquery() > since,
+    )
+    return list(conn.execute(select(people.c.id).where(people.c.active.is_(True), lately)).scalars())
 
 
 def _spoke(item_id: Any, person_id: Any) -> Any:

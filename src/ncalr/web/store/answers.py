@@ -110,11 +110,12 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     late = imported is None and before is None and not _held(now, lease)
     row = _row(now, person, answer, digest, place, purpose, reason, late)
     standing = _standing_after(conn, row, before)
+    front = _front(conn, place)
     with unread(conn):
         conn.execute(_APPEND, row)
         _settle_lease(conn, now, answer, lease, place)
         votes = _with_vote(conn, said, row, standing, present=imported is None or imported.present)
-        _settle(conn, row, place, [_vote(each) for each in said], votes)
+        _settle(conn, row, place, [_vote(each) for each in said], votes, front)
     if purpose == "review":
         _settle_review(conn, lease, row)
     return Receipt(answer.id, row["seq"], answer.item, answer.kind, answer.answer, late)
@@ -124,7 +125,7 @@ def settle(conn: Connection, item_id: int, row: dict[str, Any]) -> None:
     """Bring the item's verdict, the counters and the orders up to date after something changed."""
     stands = conn.execute(_STANDS, {"item": item_id}).one()
     votes = votes_on(conn, item_id)
-    _settle(conn, {**row, "item_id": item_id}, stands, votes, votes)
+    _settle(conn, {**row, "item_id": item_id}, stands, votes, votes, _front(conn, stands))
 
 
 def votes_on(conn: Connection, item_id: int) -> list[Vote]:
@@ -147,17 +148,10 @@ def need(conn: Connection, item_id: int, votes: int) -> None:
 def change_votes(conn: Connection, votes: int) -> None:
     """Another number of votes an item from now on; items are opened and closed accordingly."""
     projects.check_votes(votes)
+    if conn.execute(select(schema.project.c.votes)).scalar_one() == votes:
+        return
     conn.execute(update(schema.project).values(votes=votes))
-    seq = last(conn)[0]
-    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None}
-    touched = conn.execute(select(schema.state.c.item_id).where(schema.state.c.needed.is_(None))).scalars().all()
-    for at, item_id in enumerate(touched):
-        # a rank of its own for each: they come back in the order in which they were answered
-        settle(
-            conn,
-            item_id,
-            {"seq": seq * len(touched) + len(touched) - at, "kind": "need", "rank": 0, "person_id": 0, **facts},
-        )
+    _settle_anew(conn, schema.state.c.needed.is_(None))
 
 
 def reconsider(conn: Connection) -> int:
@@ -165,27 +159,9 @@ def reconsider(conn: Connection) -> int:
 
     How many items stand otherwise now.
     """
-    vote, state, person = schema.vote, schema.state, schema.person
+    vote, state = schema.vote, schema.state
     doubted = select(vote.c.item_id).where(vote.c.kind == "unsure")
-    rows = conn.execute(
-        select(vote, person.c.active, state.c.needed, state.c.status)
-        .join(state, state.c.item_id == vote.c.item_id)
-        .join(person, person.c.id == vote.c.person_id)
-        .where(state.c.status.in_(("open", "unclear")), vote.c.item_id.in_(doubted))
-        .order_by(vote.c.item_id, vote.c.seq)
-    ).all()
-    stands = conn.execute(_STANDS, {"item": -1}).one()
-    changed = []
-    for item_id, group in groupby(rows, lambda row: row.item_id):
-        said = list(group)
-        if judge(map(_vote, said), said[0].needed or stands.votes_wanted, stands.people).status != said[0].status:
-            changed.append(item_id)
-    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None, "kind": "need", "rank": 0}
-    seq = last(conn)[0]
-    front = max(seq, -int(conn.execute(select(func.min(schema.ranking.c.rank))).scalar() or 0))
-    for at, item_id in enumerate(changed):
-        settle(conn, item_id, {**facts, "seq": seq, "place": front + len(changed) - at, "person_id": 0})
-    return len(changed)
+    return _settle_anew(conn, and_(state.c.status.in_(("open", "unclear")), state.c.item_id.in_(doubted)))
 
 
 def last(conn: Connection) -> tuple[int, str]:
@@ -271,15 +247,20 @@ def _event(conn: Connection, id_: str | None, item_id: int, person: Person) -> A
 
 
 def _check_version(answer: Answer, current: Any) -> None:
-    """A change must know what it changes; only what was put off may be answered without a word."""
+    """A change must know what it changes; only what was put off, or left undecided, may be answered without a word."""
     stands = current.event if current is not None else None
-    if answer.based_on == stands or (answer.based_on is None and current is not None and current.kind == "skip"):
+    if answer.based_on == stands or (answer.based_on is None and current is not None and _comes_back(current)):
         return
     now = None if current is None else {"id": current.event, "kind": current.kind, "answer": current.answer}
     raise Conflict(
         "your answer to this item was changed meanwhile, perhaps in another tab; look at both and decide",
         {"yours": {"id": answer.id, "kind": answer.kind, "answer": answer.answer}, "current": now},
     )
+
+
+def _comes_back(vote: Any) -> bool:
+    """Whether an item is handed out again to the person who said so."""
+    return bool(vote.kind == "skip" or (vote.kind == "unsure" and vote.purpose == "adjudicate"))
 
 
 def _held(now: float, lease: Any) -> bool:
@@ -355,9 +336,14 @@ def _with_vote(
     return [vote for _, vote in sorted(stand, key=lambda pair: pair[0])]
 
 
-def _settle(conn: Connection, row: dict[str, Any], stands: Any, before: list[Vote], votes: list[Vote]) -> None:
-    """The verdict on the item, the counters and the orders, after `row`; `stands` and `before` are how it was."""
-    item_id, place = row["item_id"], row.get("place", row["seq"])
+def _settle(
+    conn: Connection, row: dict[str, Any], stands: Any, before: list[Vote], votes: list[Vote], front: int
+) -> None:
+    """The verdict on the item, the counters and the orders, after `row`; `stands` and `before` are how it was.
+
+    Where it is open again, it comes to the `front`.
+    """
+    item_id = row["item_id"]
     verdict = judge(votes, stands.needed or stands.votes_wanted, stands.people)
     values = {"item_id": item_id, **asdict(verdict), "seq": row["seq"], "needed": stands.needed}
     upsert(conn, schema.state, values, ("item_id",))
@@ -370,10 +356,44 @@ def _settle(conn: Connection, row: dict[str, Any], stands: Any, before: list[Vot
     if not was.is_open and verdict.is_open:
         facts = {name: row[name] for name in ("arm", "score", "probability", "predicted")}
         facts["probability"] = facts["probability"] or 0.0
-        ranking.put_back(conn, item_id, facts, place, stands.current)
-        queue.look_again(conn, -place)
+        ranking.put_back(conn, item_id, facts, -front, stands.current)
+        queue.look_again(conn, front)
     if row["kind"] == "undo" and verdict.is_open:
         queue.look_again(conn, row["rank"], row["person_id"])
+
+
+def _settle_anew(conn: Connection, which: Any) -> int:
+    """Settle those of the answered items `which` stand otherwise by the rules as they are now; how many.
+
+    What is open again comes back in the order in which it was answered: each goes to the front, so the last is first.
+    """
+    vote, state, person = schema.vote, schema.state, schema.person
+    rows = conn.execute(
+        select(vote, person.c.active, state.c.needed, state.c.status)
+        .join(state, state.c.item_id == vote.c.item_id)
+        .join(person, person.c.id == vote.c.person_id)
+        .where(which)
+        .order_by(vote.c.item_id, vote.c.seq)
+    ).all()
+    stands = conn.execute(_STANDS, {"item": -1}).one()
+    changed = []
+    for item_id, group in groupby(rows, lambda row: row.item_id):
+        said = list(group)
+        if judge(map(_vote, said), said[0].needed or stands.votes_wanted, stands.people).status != said[0].status:
+            changed.append((said[-1].seq, item_id))
+    facts = {"arm": "again", "score": None, "probability": 1.0, "predicted": None, "kind": "need", "rank": 0}
+    seq = last(conn)[0]
+    for _, item_id in sorted(changed, reverse=True):
+        settle(conn, item_id, {**facts, "seq": seq, "person_id": 0})
+    return len(changed)
+
+
+def _front(conn: Connection, stands: Any) -> int:
+    """The rank before all others, in the order in use and in the first one; asked for closed items alone."""
+    if stands.status in (None, "open"):
+        return 0
+    heads = (conn.execute(_HEAD, {"epoch": epoch}).scalar() for epoch in {stands.current, schema.BASE})
+    return min([0, *(int(head) for head in heads if head is not None)]) - 1
 
 
 def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any, place: Any) -> None:
@@ -487,6 +507,12 @@ _APPEND = insert(schema.event)
 _DIGEST = select(schema.event.c.digest).where(schema.event.c.id == bindparam("id"))
 _EVENT = select(schema.event).where(schema.event.c.id == bindparam("id"))
 _LAST = select(schema.event.c.seq, schema.event.c.hash).order_by(schema.event.c.seq.desc()).limit(1)
+_HEAD = (
+    select(schema.ranking.c.rank)
+    .where(schema.ranking.c.epoch == bindparam("epoch"))
+    .order_by(schema.ranking.c.rank)
+    .limit(1)
+)
 _VOTES = (
     select(schema.vote, schema.person.c.active)
     .join(schema.person, schema.person.c.id == schema.vote.c.person_id)

@@ -156,8 +156,8 @@ def counters(conn: Connection) -> dict[str, int]:
 def add_class(conn: Connection, name: str) -> int:
     """One more class; numbers never change."""
     known = classes(conn)
-    check_classes([*known, name])
-    conn.execute(insert(schema.label_class).values(number=len(known), name=name, about=""))
+    *_, cleaned = check_classes([*known, name])
+    conn.execute(insert(schema.label_class).values(number=len(known), name=cleaned, about=""))
     return len(known)
 
 

@@ -78,9 +78,9 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
     if missing <= 0:
         return held
     if purpose == "review":
-        chosen = again.doubtful(conn, person, missing)
+        chosen = again.doubtful(conn, now, person, missing)
     elif purpose == "adjudicate":
-        chosen = again.disputed(conn, person, missing)
+        chosen = again.disputed(conn, now, person, missing)
     else:
         chosen = _next(conn, project, person, missing)
     if chosen:
