@@ -17,7 +17,7 @@ from ncalr.lab import plots
 from ncalr.lab.evaluations import TITLES, read_evaluations
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import Curves, Difference, Estimate, against_each, detectable_difference, estimate
-from ncalr.lab.tables import points
+from ncalr.lab.tables import markdown_table, points
 
 Line = dict[str, Any]
 Found = dict[str, dict[int, Line]]
@@ -224,9 +224,8 @@ def _verdict(found: Found, value: str, scale: float = 100) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    """A table in Markdown, without the end of its last line."""
+    return markdown_table(head, rows).rstrip("\n")
 
 
 def _rounds(runs: list[Run], task: str) -> Rounds:

@@ -28,6 +28,7 @@ from scipy.stats import binomtest
 
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.runner import Run
+from ncalr.lab.tables import html_table
 from ncalr.loop.state import spent
 
 WRONG = 0.05
@@ -120,14 +121,12 @@ def card_section(runs: list[Run], classes: int) -> str:
         ]
         for card in made
     ]
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     missing = "" if any(card["wrong"] for card in made) else (
         " Wrong labels are not estimated yet: ncalr evaluate DIR --tasks audit --round all --missing retrain."
     )  # fmt: skip
     return (
         f"<h2>Reliability of {escape(run.strategy)}, seed {run.seed}: {escape(made[-1]['advice'])}</h2>"
-        f"<div class=scroll><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<div class=scroll>{html_table(head, rows)}</div>"
         f"<p class=soft>One card a round. Check labels: the share of wrong labels is estimated above {WRONG:.0%}, with "
         f"its whole interval. Stop: less than {100 * FLAT:g} points gained in two rounds. Otherwise go on.{missing}</p>"
         "<p class=soft>NC1: how far features have collapsed onto their class means, 0 is all the way. Phase by: what "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ncalr.data.pool import Pool
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import estimate, plain
+from ncalr.lab.tables import html_table
 from ncalr.loop.state import State, spent
 from ncalr.oracles import Oracle
 
@@ -76,16 +76,12 @@ def answers_table(runs: list[Run], truth: Mapping[Any, int]) -> str:
     if not any(row.wrong or row.items != row.answers for row in everything):
         return ""
     budgets = sorted({row.answers for row in everything})
-    head = "".join(f"<th>{name}</th>" for name in ("strategy", *(f"{budget:,}" for budget in budgets)))
-    body = "".join(
-        f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{_cell(found.get(b, []))}</td>" for b in budgets) + "</tr>"
-        for name, found in rows.items()
-    )
+    head = ["strategy", *(f"{budget:,}" for budget in budgets)]
+    table = html_table(head, [[name, *(_cell(found.get(b, [])) for b in budgets)] for name, found in rows.items()])
     return (
-        f"<h2>Answers and wrong labels</h2><div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-        "</table></div><p class=soft>By the number of answers: the share of the labels learnt that are wrong, where "
-        "the truth is known, and how many items they are about; the other answers are second opinions, or were not "
-        "given. Means over the seeds.</p>"
+        f"<h2>Answers and wrong labels</h2><div class=scroll>{table}</div><p class=soft>By the number of answers: the "
+        "share of the labels learnt that are wrong, where the truth is known, and how many items they are about; the "
+        "other answers are second opinions, or were not given. Means over the seeds.</p>"
     )
 
 
