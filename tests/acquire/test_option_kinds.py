@@ -119,6 +119,10 @@ def test_a_value_that_is_not_taken_is_refused_before_any_work(text):
     assert resolve(text, {}), "whoever only reads what was run before is not refused"
 
 
+def test_the_best_of_a_large_pool_may_be_above_zero_where_made_up_items_are_not():
+    assert rehearsed("ncal(select=filtered(multiple=9, then=coverage))")
+
+
 def test_every_default_may_be_said_aloud():
     for name, kind in strategies().items():
         rehearsed(Spec(name, dict(kind.options)))

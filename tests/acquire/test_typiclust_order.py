@@ -159,8 +159,9 @@ def test_a_crowded_cluster_is_sampled_and_says_so(clusters_are, backend):
     ours = [at for at in picks.ids if at < 70]
     assert ours == kept[np.argsort(-expected)][: len(ours)].tolist(), "the labelled ones are neighbours, too"
     assert query("typiclust(limit=70)", 50, features=features, labelled_features=labelled).notes == ()
-    with pytest.raises(BadInput, match="limit must be at least k = 51, got 50"):
-        query(spec, 51, features=features)
+    more = query(spec, 51, features=features, labelled_features=labelled, seed=3)
+    assert more.notes == ("typicality computed on a random sample of 51 items of a cluster that has more",)
+    assert len(set(more.ids.tolist())) == 51, "as many as are wanted, at least"
 
 
 def test_equal_typicality_is_drawn(clusters_are, one_thread):

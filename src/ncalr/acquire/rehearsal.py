@@ -8,6 +8,7 @@ may be to blame for is no error: numbers that are not finite, whatever is not nc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -49,6 +50,8 @@ def _ours(plan: Plan) -> bool:
 def _run(plan: Plan) -> None:
     evidence = Evidence(dict(_pool()), choose("cpu"), ITEMS, CLASSES)
     scored = score(plan, evidence)
+    if scored.scores is not None and "then" in plan.select.options:
+        scored = replace(scored, scores=scored.scores - scored.scores.min())  # the best of a large pool are above 0
     plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), PICKS, Lottery(0, np.arange(ITEMS)))
 
 

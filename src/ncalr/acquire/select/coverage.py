@@ -207,8 +207,8 @@ def _worth(scored: Scored, evidence: Evidence, kept: Any, worth: str) -> Any:
     negative = scores < -_ROUNDING * np.abs(scores).max()
     if negative.any():
         raise BadInput(
-            f"coverage weighs items by their scores, which must not be negative, and {negative.sum()} of {len(scores)} "
-            f"are (the lowest {scores.min():.4g}); give select=coverage(worth=rank), which weighs them by their ranks"
+            "coverage weighs items by their scores, which must not be negative, and those of this strategy go below 0; "
+            "give select=coverage(worth=rank), which weighs items by the ranks of their scores"
         )
     return np.maximum(scores[kept], 0)
 
