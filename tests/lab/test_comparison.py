@@ -106,3 +106,6 @@ def test_runs_by_different_code_or_libraries_are_told_apart(tmp_path):
     assert not made_by(runs), "what is not said of a run is no difference"
     environment(runs[2], code="aa", versions={"torch": "2.11"}, later=[{"round": 2, "code": "bb", "versions": {}}])
     assert "different code or libraries (code aa, bb)" in made_by(runs)[0]
+    on_a_card = run_of(tmp_path, "badge", 0, 0.5)
+    environment(on_a_card, code="aa", gpu="H200", versions={}, later=[{"round": 2, "code": "aa", "versions": {}}])
+    assert "(gpu H200, none)" in made_by([on_a_card])[0], "it went on without"

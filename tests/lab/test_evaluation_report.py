@@ -191,3 +191,13 @@ def test_many_notes_are_counted(tmp_path):
 @pytest.mark.parametrize("write", [evaluations, evaluations_as_markdown])
 def test_no_evaluations_are_no_text(tmp_path, write):
     assert write([run_of(tmp_path, "ncal", 0, [])]) == ""
+
+
+def test_lines_of_another_meaning_are_left_out_and_a_budget_has_its_last_model(tmp_path):
+    old = {**line_of(3, {"auroc": 0.1}), "version": VERSION - 1}
+    run = run_of(
+        tmp_path, "random", 0, [old, line_of(2, {"auroc": 0.7}), line_of(3, {"auroc": 0.9})], spent=(10, 20, 20)
+    )
+    assert [line["values"]["auroc"] for line in read_evaluations(run)] == [0.7, 0.9]
+    [group] = evaluation_groups([run])
+    assert [(point.spent, point.line["values"]["auroc"]) for point in group.every] == [(20, 0.9)]

@@ -190,6 +190,10 @@ def test_one_run_that_learnt_nothing_yet_goes_on_with_a_mended_item(data, tmp_pa
         np.save(data / "train_images.npy", np.concatenate([np.full((1, 6), value, np.float32), images[1:]]))
         with pytest.raises(KeyboardInterrupt):
             ncalr.run(f"folder:{data}", "margin", budgets=[12, 20], folder=tmp_path / "run", learner=Quick())
+        checkpoint = tmp_path / "run" / "training" / "training.json"
+        assert not checkpoint.exists(), "one of the data before would go on from what it learnt there"
+        checkpoint.parent.mkdir(exist_ok=True)
+        checkpoint.write_text("{}")
     kept = json.loads((tmp_path / "run" / DATA).read_text())
     assert kept == fingerprint(load(f"folder:{data}"))
     table(data, SHUFFLED)

@@ -301,7 +301,7 @@ def test_a_model_that_says_no_more_than_a_constant_is_told(tmp_path):
     assert "ncalr embed" in told
     assert found.always in shop.run("model", shop.folder.path, tmp_path / "mine").output
     state = Server(shop.desk).person("own", "owner").get("/api/state").json()
-    assert state["model"]["worth"]["better"] is False
+    assert state["model"]["worth"] == {"labels": found.labels, "words": f"{found.words()}."}
     shop.label(4)
     assert shop.desk.store.read(worth.latest) == found  # told on until it is looked at again, at twice as many labels
 

@@ -16,6 +16,7 @@ from ncalr.web.shares import gap, share
 from ncalr.web.store import people, projects, review, schema
 from ncalr.web.store.people import Person
 from ncalr.web.store.verdict import COUNTED
+from ncalr.web.worth import Worth
 
 IDLE = 120.0
 """A pause longer than this is no work."""
@@ -92,13 +93,19 @@ def freshness(conn: Connection, now: float, training: Training | None = None) ->
     return {
         "epoch": project.epoch,
         "labels": row.labels if row else 0,
-        "worth": json.loads(row.facts).get("worth") if row else None,
+        "worth": _worthless(json.loads(row.facts).get("worth")) if row else None,
         "age": now - row.ready if row else None,
         "answers_since": _since(conn, row.seq) if row else projects.counters(conn).get("answers", 0),
         "worker": state,
         "message": worker.message,
         "silent": silent,
     }
+
+
+def _worthless(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What to say of a model that is no better than its commonest class, and of how many labels; else nothing."""
+    worth = Worth(**found) if found else None
+    return {"labels": worth.labels, "words": f"{worth.words()}."} if worth and not worth.better else None
 
 
 def own(conn: Connection, person: Person) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Worth:
             return ""
         right, usual = (f"{share / self.labels:.0%}" for share in (self.right, self.commonest))
         return (
-            f"the model is not clearly better than always saying {self.always!r}: right on {right} of {self.labels} "
+            f"The model is not clearly better than always saying {self.always!r}: right on {right} of {self.labels} "
             f"labels it was not shown, against {usual}. {ADVICE}"
         )
 

@@ -277,15 +277,6 @@ export function freshness(model) {
   const busy = off ? "; training is switched off" : model.worker === "training" || model.worker === "scoring" ? `, ${model.worker} now` : "";
   if (off && !model.epoch) return ["Training is switched off", false];
   if (!model.epoch) return [model.message ? `No model yet: ${model.message}${busy}` : `No model yet${busy}`, false];
-  const poor = worthless(model);
   const since = model.answers_since ? `, ${model.answers_since} ${model.answers_since === 1 ? "answer" : "answers"} since` : "";
-  return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}${poor ? "; no better than a constant yet" : ""}`, false];
-}
-
-// What to say where the model says no more than its commonest class would, on labels it was not shown; else nothing.
-export function worthless(model) {
-  const worth = model.worth;
-  if (!worth || worth.better) return null;
-  const of = (count) => `${Math.round((100 * count) / worth.labels)} %`;
-  return `The model is not clearly better than always saying “${worth.always}”: right on ${of(worth.right)} of ${worth.labels} labels it was not shown, against ${of(worth.commonest)}. More labels help, and vectors of a trained network (ncalr embed) help most.`;
+  return [`Model of ${model.labels} labels, ${ago(model.age)}${since}${busy}${model.worth ? "; no better than a constant yet" : ""}`, false];
 }

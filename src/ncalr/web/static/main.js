@@ -3,7 +3,7 @@
 import { $, el, say, show, uuid } from "./dom.js";
 import { ask, whoami } from "./net.js";
 import { Outbox, waitingOfOthers } from "./outbox.js";
-import { Labelling, freshness, words, worthless } from "./label.js";
+import { Labelling, freshness, words } from "./label.js";
 import { notice } from "./notices.js";
 import { showHistory as listHistory } from "./history.js";
 import { Guide } from "./guide.js";
@@ -271,7 +271,7 @@ async function look() {
 
 // Whoever can do something about a model that has learnt nothing is told, until they have seen it.
 function tellWorth(model) {
-  const poor = me.role === "owner" ? worthless(model) : null;
+  const poor = me.role === "owner" ? model.worth?.words : null;
   const hidden = `ncalr-worth-hidden:${model.worth?.labels}`;
   notice("worth", poor && !sessionStorage.getItem(hidden) ? poor : null, "Hide", () => sessionStorage.setItem(hidden, "yes"));
 }
