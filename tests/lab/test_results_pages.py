@@ -249,6 +249,8 @@ def test_a_difference_within_chance_is_not_told_apart_and_few_seeds_are_not_comp
     assert [results.gap(one) for one, _ in gaps.values()][:2] == ["+2.1 (+1.9 to +2.3)", "+1.0 (-1.5 to +3.5)"]
     values["margin"] = {seed: value + 0.001 * (seed - 1) for seed, value in own.items()}
     assert results.verdict(values)[1]["margin"][1] == "level with", "within a point, either way"
+    values["entropy"] = {seed: value + 0.01 * (seed + 1) for seed, value in own.items()}
+    assert results.verdict(values)[1]["entropy"][1] == "not told apart from", "perhaps below by four points"
     del values["cdal"][2]
     assert results.verdict(values)[0] == "Too early: 2 of 3 seeds are finished."
     assert results.verdict({"ncal": own, "random": values["random"]})[0].startswith("Too early"), "coreset is missing"

@@ -64,6 +64,22 @@ def test_dropout_repeats_and_leaves_everybody_else_s_dice_alone(pool, labels):
     assert not np.array_equal(one.evidence()["features"], third.evidence()["features"])
 
 
+def test_every_step_has_dice_of_its_own_and_every_seed(pool, labels, monkeypatch):
+    step, thrown = Slot._step, []
+
+    def watched(slot):
+        thrown.append(float(torch.rand(1)))
+        step(slot)
+
+    monkeypatch.setattr(Slot, "_step", watched)
+    for seed in (0, 0, 1):
+        learner().fit(job(pool, labels, seed=seed))
+    first, again, other = np.array(thrown).reshape(3, -1)
+    assert len(set(first)) == len(first) >= 12
+    assert first.tolist() == again.tolist()
+    assert not set(first) & set(other)
+
+
 def test_evidence_is_what_the_network_says(pool, labels):
     """Features and logits by hand: the saved weights in a fresh network, evaluation mode, the pool's own scale."""
     trained = learner()
