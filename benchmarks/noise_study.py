@@ -119,18 +119,10 @@ def _experiment(strategies: tuple[str, ...], recipe: str, noise: str, answers: s
 
 
 def run(data: Path, out: Path, minutes: float, together: int, only: list[str], seeds: int = SEEDS) -> None:
-    """Train until the slice is over: all experiments with the same training side by side, seed by seed."""
+    """Train until the slice is over: all experiments side by side, in their order, seed by seed."""
     first = {one.first_seed for one in plan().values()}
-    train(_kinds(only), data, out, minutes, together, {start + seed for start in first for seed in range(seeds)})
-
-
-def _kinds(only: list[str]) -> dict[str, dict[str, Experiment]]:
-    """Experiments by training, in the plan's order."""
-    found: dict[str, dict[str, Experiment]] = {}
-    for name, experiment in plan().items():
-        if not only or any(name.startswith(start) for start in only):
-            found.setdefault(name.split("-")[-1], {})[name] = experiment
-    return found
+    wanted = {name: one for name, one in plan().items() if not only or name.startswith(tuple(only))}
+    train(wanted, data, out, minutes, together, {start + seed for start in first for seed in range(seeds)})
 
 
 def wrong(data: Path, out: Path) -> None:
@@ -184,8 +176,8 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
                     f"{name:<10}{seed}  {score:<42}{line['auroc']:>8.4f}{line['average precision']:>8.4f}", flush=True
                 )
             _append(out / "audit.jsonl", here | {"done": True})
-        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), began, {"together": together})
         took = time.perf_counter() - began
+        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), took, {"together": together})
 
 
 def audit_parts(out: Path) -> dict[tuple[int, str], list[tuple[str, str]]]:

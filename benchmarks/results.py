@@ -694,7 +694,7 @@ def write_speed() -> str:
     slices = _slices()
     seconds = sum(one["seconds"] for one in slices)
     trainings = sum(one["trainings"] for one in slices)
-    return f"{trainings} trainings in {seconds / 60:.1f} GPU minutes so far ({len(slices)} slices on one H200)."
+    return f"{trainings} trainings in {seconds / 60:.1f} GPU minutes of one H200 so far."
 
 
 def _slices() -> list[dict[str, Any]]:

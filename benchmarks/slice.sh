@@ -33,6 +33,10 @@ start)
   tail -n 20 "$WORK/log"
   ;;
 wait)
+  if [ ! -e "$WORK/pid" ]; then
+    echo "nothing was started on this machine; if the machine is new, get the pieces again and start" >&2
+    exit 1
+  fi
   end=$((SECONDS + $2))
   while [ $SECONDS -lt $end ] && [ ! -e "$WORK/ended" ]; do sleep 1; done
   tail -n "${LINES_SHOWN:-40}" "$WORK/log"

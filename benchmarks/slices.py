@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncalr.data.dataset import load
+from ncalr.data.dataset import Dataset, load
+from ncalr.errors import BadInput
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
@@ -18,47 +19,64 @@ from ncalr.learn.learner import Job
 from ncalr.learn.recipes import recipe
 
 Group = Mapping[str, Experiment]
-"""Experiments by name, on one dataset with one network and one recipe: their trainings run side by side."""
+"""Experiments by name."""
 
 
 def train(
-    groups: Mapping[str, Group],
+    experiments: Group,
     data: Path,
     out: Path,
     minutes: float,
     together: int,
     seeds: Collection[int] | None = None,
 ) -> None:
-    """Group after group, as many trainings as fit into the slice; DIR/slices.jsonl says what each took."""
+    """As many trainings as fit into the slice, in the order of the experiments; DIR/slices.jsonl says what each took.
+
+    Those with the same network are one queue, whatever their data and recipes: when one experiment has no more
+    trainings to begin, the next one's fill the card.
+    """
     from ncalr.learn import TorchLearner, torch_learner
 
     torch_learner.SAVE_SECONDS = math.inf  # a slice that is cut goes on from its journals, and its seconds are counted
     clock = Clock(minutes)
-    for title, group in groups.items():
-        if all(_finished(out / name, seeds) for name in group):
-            continue
-        print(title, flush=True)
-        first = next(iter(group.values()))
-        dataset = load(first.dataset, data)
-        began, before, seen = time.perf_counter(), trainings(out, group), images(out, group)
-        learner = TorchLearner(first.network, first.recipe, together=together, progress=False)
-        classes = len(dataset.classes)
-        parts = [Part(one, settings_of(one, dataset, data), classes, out / name) for name, one in group.items()]
+    open_ = {name: one for name, one in experiments.items() if not _finished(out / name, seeds)}
+    datasets = {text: _found(text, data) for text in dict.fromkeys(one.dataset for one in open_.values())}
+    for network in dict.fromkeys(one.network for one in open_.values()):
+        parts = {}
+        for name, one in open_.items():
+            dataset = datasets[one.dataset]
+            if one.network == network and dataset is not None:
+                settings, classes = settings_of(one, dataset, data), len(dataset.classes)
+                parts[name] = Part(one, settings, classes, out / name, one.recipe)
+        mine = {name: open_[name] for name in parts}
+        began, before, seen = time.perf_counter(), {name: trainings(out, [name]) for name in mine}, images(out, mine)
+        learner = TorchLearner(network, together=together, progress=False)
 
         def watch(run: Run) -> None:
             clock.watch(run)
             say(run)
 
-        runs = conduct_together(parts, learner, watch, clock.too_late, seeds)
-        done = trainings(out, group) - before
-        note(out, title, done, began, {"together": together}, images(out, group) - seen)
+        runs = conduct_together([*parts.values()], learner, watch, clock.too_late, seeds)
+        spent = time.perf_counter() - began
+        seen = {name: count - seen[name] for name, count in images(out, mine).items()}
+        for name in parts:
+            share = spent * seen[name] / max(sum(seen.values()), 1)
+            note(out, name, trainings(out, [name]) - before[name], share, {"together": together}, seen[name])
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
 
 
+def _found(text: str, data: Path) -> Dataset | None:
+    try:
+        return load(text, data)
+    except BadInput as error:
+        print(f"left out: {error}", flush=True)
+        return None
+
+
 class Clock:
-    """Whether another training would not end inside the slice, by what the last ones took for a label."""
+    """Whether another training would not end inside the slice, by what the last ones took for an image."""
 
     def __init__(self, minutes: float) -> None:
         self.deadline = time.perf_counter() + 60 * minutes
@@ -68,11 +86,11 @@ class Clock:
         """Hear of a training."""
         last = run.lines[-1] if run.lines else {}
         if "seconds" in last:
-            self.paces.append(last["seconds"]["train"] / last["labelled"])
+            self.paces.append(last["seconds"]["train"] / (last["labelled"] * recipe(run.recipe or "strong").epochs))
 
     def too_late(self, job: Job) -> bool:
         """Whether this one, a tenth slower than the slowest of the last, would come too late."""
-        return self.after(1.1 * max(self.paces, default=0.0) * len(job.ids))
+        return self.after(1.1 * max(self.paces, default=0.0) * len(job.ids) * recipe(job.recipe or "strong").epochs)
 
     def after(self, seconds: float) -> bool:
         """Whether the slice is over in so many seconds."""
@@ -85,27 +103,29 @@ def trainings(out: Path, names: Collection[str]) -> int:
     return sum(len(run.accuracies) for run in runs)
 
 
-def images(out: Path, group: Group) -> int:
-    """How many images they have trained on so far; a first training that runs of a seed share is one."""
-    found: dict[Any, int] = {}
-    for name, experiment in group.items():
-        epochs = recipe(experiment.recipe).epochs
+def images(out: Path, experiments: Group) -> dict[str, int]:
+    """How many images each has trained on so far; a first training that runs of a seed share is the first one's."""
+    counted: set[Any] = set()
+    found = dict.fromkeys(experiments, 0)
+    for name, one in experiments.items():
+        epochs = recipe(one.recipe).epochs
         for run in read_runs(out / name) if (out / name / "experiment.json").exists() else []:
             trained = [line for line in run.lines if "accuracy" in line]
             for number, line in enumerate(trained):
-                shared = (experiment.dataset, experiment.noise, run.seed, line["labelled"])
+                shared = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"])
                 key = (name, run.strategy, run.seed, number) if number else shared
-                found[key] = epochs * line["labelled"]
-    return sum(found.values())
+                found[name] += 0 if key in counted else epochs * line["labelled"]
+                counted.add(key)
+    return found
 
 
-def note(out: Path, title: str, done: int, began: float, how: Mapping[str, Any], seen: int = 0) -> None:
+def note(out: Path, title: str, done: int, seconds: float, how: Mapping[str, Any], seen: int = 0) -> None:
     """Write down what a piece of work took, where anything was done."""
     import torch
 
     if not done:
         return
-    spent = {"experiment": title, "trainings": done, "seconds": round(time.perf_counter() - began, 1)}
+    spent = {"experiment": title, "trainings": done, "seconds": round(seconds, 1)}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     with (out / "slices.jsonl").open("a") as log:
         log.write(json.dumps({**spent, **({"images": seen} if seen else {}), **how, "gpu": gpu}) + "\n")

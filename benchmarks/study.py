@@ -14,7 +14,6 @@ again with `--missing retrain`. No report is written here: `ncalr report DIR/EXP
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import time
 from dataclasses import dataclass, field, replace
@@ -51,6 +50,7 @@ ABLATIONS = {  # of ncal on CIFAR-10: a recipe, and labels at the start, by roun
     "window-30": ("strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)", 1_000, 1_000, 10_000),
     "cosine": ("strong(epochs=120, schedule=cosine)", 1_000, 1_000, 10_000),
     "epochs-50": ("strong(epochs=50)", 1_000, 1_000, 10_000),
+    "epochs-100": ("strong(epochs=100)", 1_000, 1_000, 10_000),
     "epochs-200": ("strong(epochs=200)", 1_000, 1_000, 10_000),
     "paper": ("paper", 1_000, 1_000, 10_000),
     "query-250": (RECIPE, 1_000, 250, 4_000),
@@ -115,14 +115,6 @@ def plan() -> dict[str, Experiment]:
     }
 
 
-def groups(only: list[str]) -> dict[str, dict[str, Experiment]]:
-    """The experiments in their order; those that follow each other and train alike are one group, by its first name."""
-    wanted = [(name, one) for name, one in plan().items() if not only or name in only]
-    alike = itertools.groupby(wanted, lambda entry: (entry[1].dataset, entry[1].network, entry[1].recipe))
-    found = [dict(group) for _, group in alike]
-    return {next(iter(group)): group for group in found}
-
-
 def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
     """The evaluations that are wanted and not there yet."""
     from ncalr.evaluate.driver import evaluate
@@ -164,7 +156,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
-        train(groups(arguments.only), *where, arguments.minutes, arguments.together)
+        wanted = {name: one for name, one in plan().items() if not arguments.only or name in arguments.only}
+        train(wanted, *where, arguments.minutes, arguments.together)
     elif arguments.what == "evaluate":
         evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
     elif arguments.what == "keep":

@@ -228,6 +228,21 @@ def test_policies_share_a_first_training_whoever_comes_first(tmp_path):
     assert journals(tmp_path / "single" / "doubts") == journals(tmp_path / "doubts" / "doubts")
 
 
+def test_parts_with_recipes_of_their_own_share_no_training_and_say_how_to_train(tmp_path):
+    given = []
+
+    class Noting(Counting):
+        def fit(self, job):
+            given.append((job.recipe, job.round))
+            return super().fit(replace(job, recipe=None))
+
+    small = Experiment(**{**EXPERIMENT.as_dict(), "strategies": ["random", "entropy"], "seeds": 1})
+    recipes = (None, "strong(epochs=50)")
+    conduct_together([Part(small, setting, 4, tmp_path / str(one), one) for one in recipes], Noting())
+    assert given == [(one, number) for one in recipes for number in (1, 2, 2, 3, 3)]
+    assert asked(tmp_path / "None") == asked(tmp_path / "strong(epochs=50)")
+
+
 @pytest.mark.parametrize("together", [1, 2, 6, 40])
 def test_what_is_trained_side_by_side_changes_nothing(whole, tmp_path, together):
     learner = Abreast(together)

@@ -103,13 +103,13 @@ def test_the_plan_is_what_must_be_shown(study):
 
 def test_slices_add_up(study, root, capsys, monkeypatch):
     small = {"start": 30, "step": 15, "end": 45, "seeds": 1, "network": "resnet8"}
-    recipe = "digits(epochs=2, checkpoints=2)"
+    recipe, longer = "digits(epochs=2, checkpoints=2)", "digits(epochs=3, checkpoints=2)"
     experiments = {
         "people-doubts-plain": Experiment(
             "digits", ("ncal",), recipe=recipe, noise=study.PEOPLE, answers="doubts", **small
         ),
         "people-single-plain": Experiment("digits", ("random",), recipe=recipe, noise=study.PEOPLE, **small),
-        "worst-plain": Experiment("digits", ("random",), recipe=recipe, noise=study.WORST, **small),
+        "worst-plain": Experiment("digits", ("random",), recipe=longer, noise=study.WORST, **small),
     }
     monkeypatch.setattr(study, "plan", lambda: experiments)
     study.run(root, root / "out", 0.0, 1, [], 1)
@@ -123,9 +123,9 @@ def test_slices_add_up(study, root, capsys, monkeypatch):
     facts = [(line["experiment"], line["trainings"], line["images"]) for line in noted]
     runs = [read_runs(root / "out" / name)[0] for name in experiments]
     learnt = [line["labelled"] for run in runs for line in run.lines if "accuracy" in line]
-    assert facts[0] == ("plain", 2, 2 * (30 + 45))
-    assert facts[1][:2] == ("plain", 4)
-    assert facts[0][2] + facts[1][2] == 2 * (sum(learnt) - 30), "two policies share the first"
+    assert facts[0] == ("worst-plain", 2, 3 * (30 + 45)), "each with its own recipe"
+    assert [fact[:2] for fact in facts[1:]] == [("people-doubts-plain", 2), ("people-single-plain", 2)]
+    assert sum(fact[2] for fact in facts) == 2 * (sum(learnt) - 30) + 30 + 45, "two policies share the first"
 
 
 def test_what_is_kept_is_enough_to_go_on(study, root, monkeypatch):

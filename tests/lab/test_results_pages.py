@@ -218,7 +218,7 @@ def test_ablations_are_paired_with_the_reference(results):
     finish(results, "cifar10-window-5", {"ncal": -0.01})
     finish(results, "cifar10-query-5000", {"ncal": 0.01})
     finish(results, "cifar10-variants", {"ncal(fusion=rank)": 0.02})
-    assert "7 of 13 changes are measured with three seeds" in results.write_ablations()
+    assert "7 of 14 changes are measured with three seeds" in results.write_ablations()
     text = (results.PAGES / "ablations.md").read_text()
     changed = "| `strong(epochs=120, checkpoints=5)` | 10,000 | 49.0 | 50.1 |"
     assert f"{changed} -1.0 (-1.3 to -0.8) | -1.1 (-1.3 to -0.9) | 0.3 | 3 | below |" in text
@@ -229,7 +229,7 @@ def test_ablations_are_paired_with_the_reference(results):
     )
     for seed in (1, 2):
         (results.STUDY / "cifar10-window-5" / "runs" / slug("ncal", seed) / "journal.jsonl").unlink()
-    assert "6 of 13 changes are measured with three seeds" in results.write_ablations()
+    assert "6 of 14 changes are measured with three seeds" in results.write_ablations()
     assert "| 1 | too early |" in (results.PAGES / "ablations.md").read_text()
 
 

@@ -553,3 +553,10 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "model.json").write_text('{"format": "another"}')
     with pytest.raises(BadInput, match="does not hold a 'ncalr sklearn model 1'"):
         learner.load(tmp_path)
+
+
+def test_a_recipe_is_refused():
+    pool = ArrayPool(np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32))
+    job = Job(pool, pool.ids[:6], np.arange(6) % 2, recipe="strong")
+    with pytest.raises(BadInput, match="recipes are for networks"):
+        SklearnLearner(LogisticRegression()).fit(job)

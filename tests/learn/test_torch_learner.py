@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
-from ncalr.learn import Job, TorchLearner, gather, needs_of
+from ncalr.learn import Job, TorchLearner, gather, needs_of, recipe, torch_learner
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.ranks import Ranks
 from ncalr.learn.slot import Slot, TrainingFailed
@@ -335,7 +336,7 @@ def test_balanced_draws_every_class_equally(pool, labels):
     rare = np.concatenate([np.flatnonzero(labels == 0)[:40], np.flatnonzero(labels == 1)[:2]])
     trained = learner(balanced=True)
     task = Job(pool, rare, labels[rare], 2).checked()
-    slot = trained._borrow(task, trained._feed(pool))
+    slot = trained._borrow(task, trained._feed(pool), trained.recipe)
     slot.start(0, task.positions, task.labels, 2)
     drawn = []
     for epoch in range(1, 21):
@@ -347,7 +348,7 @@ def test_balanced_draws_every_class_equally(pool, labels):
 def test_an_epoch_sees_every_item(pool, labels):
     trained = learner()
     task = job(pool, labels, 75).checked()
-    slot = trained._borrow(task, trained._feed(pool))
+    slot = trained._borrow(task, trained._feed(pool), trained.recipe)
     slot.start(0, task.positions, task.labels, 10)
     slot.begin(1)
     first = slot.order[: slot.steps].flatten().clone()
@@ -624,3 +625,41 @@ def test_runs_that_read_the_same_pool_by_turns_have_their_own_batches(pool, work
             assert torch.equal(slot.raw, torch.from_numpy(np.array(wanted)))
         seen = sum(len(result[1]) for _, result in slots[2].sweep(feed, np.arange(100)))
         assert seen == 100
+
+
+def test_jobs_with_recipes_of_their_own_use_the_same_slot_and_learn_as_alone(pool, labels):
+    """Another number of epochs, another schedule: one captured step serves all; another loss needs one of its own."""
+    texts = ["digits(epochs=4, checkpoints=2)", "digits(epochs=6, checkpoints=3, schedule=cosine)"]
+    mixed = learner(epochs=9, checkpoints=2)
+    jobs = [replace(job(pool, labels, 60), recipe=one) for one in (*texts, None)]
+    models = mixed.fit_all(jobs)
+    assert [model.record.epochs for model in models] == [4, 6, 9]
+    assert len(models[1].record.checkpoints) == 3
+    assert [len(slots) for slots in mixed._slots.values()] == [1]
+    for text, model in zip(texts, models, strict=False):
+        alone = TorchLearner("resnet8", text, device="cpu", progress=False).fit(job(pool, labels, 60))
+        assert all(torch.equal(value, alone.state[name]) for name, value in model.state.items())
+    mixed.fit(replace(jobs[0], recipe="digits(epochs=4, checkpoints=2, loss=gce)"))
+    assert [len(slots) for slots in mixed._slots.values()] == [1, 1]
+
+
+def test_a_model_is_saved_with_the_recipe_that_it_was_trained_by(pool, labels, tmp_path):
+    own = recipe("digits(epochs=3, checkpoints=2)")
+    learner(epochs=9).fit(replace(job(pool, labels, 60), recipe=own)).save(tmp_path)
+    assert json.loads((tmp_path / "model.json").read_text())["recipe"]["epochs"] == 3
+
+
+def test_pools_that_were_used_lately_stay_ready(pool, labels, monkeypatch):
+    monkeypatch.setattr(torch_learner, "FEEDS", 2)
+    one = learner(epochs=2, checkpoints=2)
+    first, second, third = (ArrayPool(np.asarray(pool.read(np.arange(80)))) for _ in range(3))
+    ready = one._feed(first)
+    one._feed(second)
+    assert one._feed(first) is ready
+    one.fit(job(third, labels, 60))
+    one._feed(first)
+    assert [known for known, _ in one._feeds] == [third, first], "the one that was not asked for longest went"
+    slots = [slot for found in one._slots.values() for slot in found]
+    assert len(slots) == 1
+    one._feed(second)
+    assert not one._slots, "a slot goes with the pool that it reads"

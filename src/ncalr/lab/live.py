@@ -31,6 +31,7 @@ class Training:
     began: float = 0.0  # when its first epoch was done
     first: int = 0  # which that was: one that was killed goes on in the middle
     epoch: int = 0
+    epochs: int = 0  # of its own, where they are not those of the others
     images: int = 0  # since then
 
 
@@ -48,6 +49,10 @@ class Trainings(Progress):
     def begin(self, run: int, name: str) -> None:
         """Whose training this is."""
         self.under_way[run] = Training(name)
+
+    def lasts(self, run: int, epochs: int) -> None:
+        """One of them has another number of epochs."""
+        self.under_way.setdefault(run, Training(f"training {run + 1}")).epochs = epochs
 
     def step(self, run: int, epoch: int, images: int) -> None:
         """An epoch of so many images was given to the device."""
@@ -69,11 +74,12 @@ class Trainings(Progress):
 
     def words(self, one: Training) -> str:
         """Where a training is, how fast, and how long it will take at that pace."""
-        where = f"{one.name}: epoch {one.epoch} of {self.epochs}"
+        epochs = one.epochs or self.epochs
+        where = f"{one.name}: epoch {one.epoch} of {epochs}"
         spent = time.perf_counter() - one.began
         if one.epoch == one.first or not spent:
             return where
-        left = timedelta(seconds=round(spent / (one.epoch - one.first) * (self.epochs - one.epoch)))
+        left = timedelta(seconds=round(spent / (one.epoch - one.first) * (epochs - one.epoch)))
         return f"{where}, {one.images / spent:,.0f} images/s, {left} left"
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from ncalr.errors import BadInput
 from ncalr.lab.claims import MEMBERS, claim_experiment
 from ncalr.lab.experiment import Experiment
-from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
-from ncalr.loop.answers import policy
+from ncalr.learn.learner import Job, Learner, Model, fit_each
 from ncalr.loop.journal import Journal, read_claim
 from ncalr.loop.run import Plan, Setting, clear_training, rounds
 from ncalr.loop.state import Line, State, replay, spent
@@ -40,6 +39,7 @@ class Run:
     training: Generator[Job, Model, State] | None = None
     job: Job | None = None
     part: int = 0  # of several experiments that are conducted together
+    recipe: str | None = None  # of its trainings, where it is not the learner's
 
     @property
     def trained(self) -> list[Line]:
@@ -61,6 +61,8 @@ class Part:
     """What a seed works on."""
     classes: int
     out: Path
+    recipe: str | None = None
+    """How its networks are trained, where it is not as the learner says."""
 
 
 def conduct(
@@ -98,10 +100,6 @@ def conduct_together(
     """
     with ExitStack() as locks:
         runs = [run for place in range(len(parts)) for run in _open_all(parts, place, seeds, locks)]
-        asked = [part.experiment for part in parts]
-        first_needs = needs_of(*(strategy for one in asked for strategy in one.strategies)).union(
-            *(policy(one.answers).needs for one in asked)
-        )
         for run in runs:
             _tell(watcher, run)
         waiting = [run for run in runs if run.job is not None]
@@ -119,7 +117,7 @@ def conduct_together(
                 waiting[:] = [run for run in waiting if _same(run) != key]
                 if began is not None:
                     began(len(begun) - 1, begun[-1])
-                wanted = job.needs | (first_needs if job.round == 1 else set())
+                wanted = frozenset().union(*(run.job.needs for run in begun[-1] if run.job is not None))
                 with first.journal.threads():
                     yield replace(job, needs=wanted)
 
@@ -200,12 +198,12 @@ def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) ->
     journal = Journal(part.out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())
-    run = Run(strategy, seed, journal, journal.lines(), part=place)
+    run = Run(strategy, seed, journal, journal.lines(), part=place, recipe=part.recipe)
     if replay(run.lines).ended:
         clear_training(journal.folder)  # killed between its last line and this
         return run
     run.training = rounds(plan, part.settings(seed), journal)
-    run.job = next(run.training)
+    run.job = replace(next(run.training), recipe=run.recipe)
     run.lines = journal.lines()
     return run
 
@@ -215,14 +213,15 @@ def _same(run: Run) -> Any:
     job = run.job
     if job is None or job.round != 1:
         return str(run.journal.path)
-    soft = None if job.soft is None else np.asarray(job.soft).tobytes()
-    return (run.seed, np.asarray(job.ids).tobytes(), np.asarray(job.labels).tobytes(), soft)
+    pool = (len(job.pool), tuple(job.pool.shape), str(job.pool.dtype))
+    learnt = [None if one is None else np.asarray(one).tobytes() for one in (job.ids, job.labels, job.soft)]
+    return (run.seed, run.recipe, pool, *learnt)
 
 
 def _advance(run: Run, model: Model) -> None:
     assert run.training is not None  # noqa: S101 (it has a job)
     try:
-        run.job = run.training.send(model)
+        run.job = replace(run.training.send(model), recipe=run.recipe)
     except StopIteration:
         run.job = None
     run.lines = run.journal.lines()

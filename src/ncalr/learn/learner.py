@@ -70,6 +70,7 @@ class Job:
     needs: frozenset[str] = frozenset()  # names of EVIDENCE; see `needs_of`
     watch: Any = None  # ids to give evidence about; all that are not labelled, if None
     soft: Any = None  # distributions (m, c) to learn in place of the labels, where several annotators answered
+    recipe: Any = None  # how to train this one, where it is not as the learner's others: a name or a `Recipe`
     folder: Path | None = None  # where to keep checkpoints, so that a killed training goes on
     own: bool = False  # the folder is for this job alone: whoever gave it clears it, and what others left is not minded
 

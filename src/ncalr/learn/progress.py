@@ -13,6 +13,9 @@ class Progress:
     def start(self, runs: int, epochs: int) -> None:
         """Trainings of so many epochs begin; 0 runs: nobody knows yet how many."""
 
+    def lasts(self, run: int, epochs: int) -> None:
+        """One of them has another number of epochs."""
+
     def step(self, run: int, epoch: int, images: int) -> None:
         """An epoch of so many images was given to the device."""
 
@@ -51,8 +54,12 @@ class Terminal(Progress):
     def start(self, runs: int, epochs: int) -> None:
         """Trainings of so many epochs begin; 0 runs: nobody knows yet how many."""
         self.runs, self.epochs, self.images, self.began = runs, epochs, 0, time.perf_counter()
-        self.tasks, self.facts = {}, {}
+        self.tasks, self.facts, self.own = {}, {}, dict[int, int]()
         self.bars.start()
+
+    def lasts(self, run: int, epochs: int) -> None:
+        """One of them has another number of epochs."""
+        self.own[run] = epochs
 
     def step(self, run: int, epoch: int, images: int) -> None:
         """An epoch of so many images was given to the device."""
@@ -60,7 +67,7 @@ class Terminal(Progress):
         rate = self.images / max(time.perf_counter() - self.began, 1e-9)
         if run not in self.tasks:
             name = f"run {run + 1} of {self.runs}" if self.runs else f"training {run + 1}"
-            self.tasks[run] = self.bars.add_task(name, total=self.epochs, facts="")
+            self.tasks[run] = self.bars.add_task(name, total=self.own.get(run, self.epochs), facts="")
         facts = f"{self.facts.get(run, '')}{rate:,.0f} images/s"
         self.bars.update(self.tasks[run], completed=epoch, facts=facts)
 

@@ -86,6 +86,11 @@ class Recipe:
         """Its values but for those that the training does not hang on."""
         return {name: value for name, value in asdict(self).items() if name != "steepness"}
 
+    def of_step(self) -> tuple[Any, ...]:
+        """What a step is made with: trainings that are alike in this use one captured step, one after the other."""
+        made_with = (self.momentum, self.nesterov, self.decay, self.loss, self.smoothing, self.mixup, self.dropout)
+        return (self.batch, *made_with, bool(self.crop or self.flip))
+
     def rate_at(self, done: float) -> float:
         """The learning rate when this share of the training is done."""
         if self.warm_up and done < self.warm_up:

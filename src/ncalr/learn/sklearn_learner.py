@@ -88,6 +88,8 @@ class SklearnLearner:
         reader = self._readers.of(job.pool)
         job = replace(job, pool=reader(job.pool))
         task = job.checked()
+        if job.recipe is not None:
+            raise BadInput(f"recipes are for networks, not for scikit-learn's estimators; got recipe={job.recipe!r}")
         if task.soft is not None:
             raise BadInput("scikit-learn's estimators take one label an item, not soft targets; use a TorchLearner")
         self._check_needs(job.needs)

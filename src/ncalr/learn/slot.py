@@ -30,7 +30,8 @@ from ncalr.learn.tap import Tap
 
 NEVER = 2**62
 SMALLEST_CHUNK = 8
-ROWS = 256  # steps an epoch that the tables have room for from the first job on: capturing anew stops all other runs
+ROWS, RATES = 256, 2**16  # steps of an epoch and of a training that tables have room for from the first job on:
+# capturing anew stops all other runs
 
 
 class TrainingFailed(NcalrError):
@@ -39,7 +40,10 @@ class TrainingFailed(NcalrError):
 
 @dataclass(frozen=True)
 class Build:
-    """What a slot is made for: two jobs of the same build can use the same slot one after the other."""
+    """What a slot is made for: two jobs of the same build can use the same slot one after the other.
+
+    Of the recipe, what a step is made with counts (`Recipe.of_step`); the rest is the job's own.
+    """
 
     make: Callable[[], nn.Module]
     recipe: Recipe
@@ -107,11 +111,22 @@ class Slot:
 
     # -- a job ------------------------------------------------------------------------------------------------
 
-    def start(self, seed: int, positions: Any, labels: Any, classes: int, state: Any = None, soft: Any = None) -> None:
+    def start(
+        self,
+        seed: int,
+        positions: Any,
+        labels: Any,
+        classes: int,
+        state: Any = None,
+        soft: Any = None,
+        recipe: Recipe | None = None,
+    ) -> None:
         """Make ready for a job: fresh weights (or a state to start from), an optimiser at rest, tables large enough."""
         device, batch = self.build.device, self.build.batch
-        self.steps = math.ceil(len(positions) / batch)
-        if self.steps > len(self.order):
+        recipe = recipe or self.build.recipe
+        self.recipe, self.steps = recipe, math.ceil(len(positions) / batch)
+        total = self.steps * recipe.epochs
+        if self.steps > len(self.order) or (self.cuda and total > len(self.rates)):
             self._tables(max(self.steps, 2 * len(self.order), ROWS))
         self.seed = seed
         self.positions = torch.as_tensor(positions, device=device)
@@ -125,11 +140,10 @@ class Slot:
             with self.on():
                 self.loss.start(self.labels, classes, soft)
         self.weights: Any = None
-        if self.recipe.balanced:
+        if recipe.balanced:
             with self.on():
                 self.weights = 1.0 / torch.bincount(self.labels, minlength=classes)[self.labels]
-        total = self.steps * self.recipe.epochs
-        rates = [self.recipe.rate_at(step / total) for step in range(total)]
+        rates = [recipe.rate_at(step / total) for step in range(total)]
         with self.on():
             self.load(self._fresh(seed).state_dict() if state is None else state)
             self.rest()
@@ -336,7 +350,7 @@ class Slot:
         self.shift = torch.zeros((rows, batch, 2), dtype=torch.int64, device=device)
         self.mirror = torch.zeros((rows, batch), dtype=torch.bool, device=device)
         self.lam = torch.ones(rows, device=device)
-        self.rates = torch.zeros(rows * self.recipe.epochs, device=device)
+        self.rates = torch.zeros(max(rows * self.recipe.epochs, RATES), device=device)
         self.graph = None
 
     def _step(self) -> None:

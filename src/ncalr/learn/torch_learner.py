@@ -48,6 +48,7 @@ STEPS, AHEAD = 16, 12  # steps given to the device between two looks at the othe
 NAP = 0.0005  # seconds
 SAVE_SECONDS = 20.0  # between two checkpoints of a training, at least
 SAVE_SHARE = 0.02  # of the time that checkpoints may take, those of all trainings side by side together
+FEEDS = 6  # pools that are kept ready, with the slots that read them
 LARGEST_HALF = 65504.0
 
 
@@ -154,7 +155,8 @@ class TorchLearner:
         state = {name: torch.from_numpy(value) for name, value in tensors.items()}
         record = Record(**facts["record"])
         nobody, reader = np.zeros(0, np.int64), self._readers.saved(folder)
-        return TorchModel(self, state, record, nobody, {}, int(facts["classes"]), shape, facts["scales"], reader)
+        classes, scales = int(facts["classes"]), facts["scales"]
+        return TorchModel(self, self.recipe, state, record, nobody, {}, classes, shape, scales, reader)
 
     # -- one training, as a generator that stops wherever it would wait for the device ---------------------------
 
@@ -163,9 +165,11 @@ class TorchLearner:
         began = time.perf_counter()
         reader = self._readers.of(task.job.pool)
         task = replace(task, job=replace(task.job, pool=reader(task.job.pool)))
-        job, recipe_ = task.job, self.recipe
+        job, recipe_ = task.job, self.recipe if task.job.recipe is None else recipe(task.job.recipe)
+        if job.recipe is not None:
+            self.progress.lasts(at, recipe_.epochs)
         feed = self._feed(job.pool)
-        slot = self._borrow(task, feed)
+        slot = self._borrow(task, feed, recipe_)
         enhance = Enhancer(slot, recipe_.steepness) if job.needs & {"enhanced", "labelled_enhanced"} else None
         seed = number(job.seed, job.round)
         phase, record = Phase(recipe_), Record()
@@ -173,7 +177,7 @@ class TorchLearner:
         log: list[Any] = []  # logits of the labelled set at each check, where they are asked for
         recorder = Recorder(max(len(task.watch), 1), task.classes, keep) if keep and len(task.watch) else None
         before = self._last.get(job.seed) if self.warm else None
-        slot.start(seed, task.positions, task.labels, task.classes, before, task.soft)
+        slot.start(seed, task.positions, task.labels, task.classes, before, task.soft, recipe_)
         first, saved_at = 1, time.perf_counter()
         belongs = storage.fingerprint(task, recipe_.of_training(), str(self.net))
         store = storage.Checkpoint(job.folder, belongs, job.own)
@@ -227,7 +231,7 @@ class TorchLearner:
             self._last[job.seed] = state
         watched = job.pool.ids[task.watch]
         shape, scales = tuple(job.pool.shape), feed.normalise.scales()
-        return TorchModel(self, state, record, watched, evidence, task.classes, shape, scales, reader)
+        return TorchModel(self, recipe_, state, record, watched, evidence, task.classes, shape, scales, reader)
 
     def _check(
         self, slot: Slot, task: Task, phase: Phase, record: Record, log: list[Any], epoch: int
@@ -328,9 +332,10 @@ class TorchLearner:
         return bool(feed.streamed) and self.ranks.size == 1
 
     def _feed(self, pool: Pool) -> Feed:
-        """The pool on the device, or a stream from it; kept for the next job on the same pool."""
-        for known, feed in self._feeds:
+        """The pool on the device, or a stream from it; kept for the next job on the same pool, the last few of them."""
+        for at, (known, feed) in enumerate(self._feeds):
             if known is pool:
+                self._feeds.append(self._feeds.pop(at))
                 return feed
         size = len(pool) * int(np.prod(pool.shape)) * pool.dtype.itemsize
         fits = self.device.type == "cpu" or size < 0.4 * torch.cuda.mem_get_info(self.device)[0]
@@ -338,22 +343,28 @@ class TorchLearner:
             raise BadInput(f"the pool has {size / 1e9:.1f} GB, more than fits {self.device}; use data='stream'")
         made = OnDevice(pool, self.device) if self.data == "device" or (self.data == "auto" and fits) else None
         feed = made or Streamed(pool, self.device, self.workers)
-        self._feeds = [*self._feeds[-3:], (pool, feed)]
+        self._feeds.append((pool, feed))
+        while len(self._feeds) > FEEDS:
+            _, left = self._feeds.pop(0)
+            self._slots = {key: slots for key, slots in self._slots.items() if key[-1] != id(left)}
         return feed
 
-    def _borrow(self, task: Task, feed: Any) -> Slot:
+    def _borrow(self, task: Task, feed: Any, recipe_: Recipe) -> Slot:
         """A slot for this job: one that is free, or a new one."""
-        batch = min(self.recipe.batch, max(len(task.positions), 2))
-        key = (task.classes, tuple(task.job.pool.shape), batch, id(feed))
+        shape, batch = tuple(task.job.pool.shape), min(recipe_.batch, max(len(task.positions), 2))
+        key = (task.classes, shape, recipe_.of_step(), batch, id(feed))
         free = self._slots.setdefault(key, [])
-        slot = free.pop() if free else self._new_slot(task.classes, tuple(task.job.pool.shape), batch, feed)
+        slot = free.pop() if free else self._new_slot(task.classes, shape, batch, feed, recipe_)
         slot.key = key
         return slot
 
-    def _new_slot(self, classes: int, shape: tuple[int, ...], batch: int, feed: Any) -> Slot:
-        make = self._maker(classes, shape)
+    def _new_slot(
+        self, classes: int, shape: tuple[int, ...], batch: int, feed: Any, recipe_: Recipe | None = None
+    ) -> Slot:
         how = (self.half, self.graphs, self.compiled)
-        return Slot(Build(make, self.recipe, self.device, batch, self.layer, *how), feed)
+        return Slot(
+            Build(self._maker(classes, shape), recipe_ or self.recipe, self.device, batch, self.layer, *how), feed
+        )
 
     def _maker(self, classes: int, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
         net = self.net
@@ -362,7 +373,7 @@ class TorchLearner:
         return lambda: net(classes, shape)
 
     def _return(self, slot: Slot) -> None:
-        self._slots[slot.key].append(slot)
+        self._slots.setdefault(slot.key, []).append(slot)
 
     # -- a killed training goes on ------------------------------------------------------------------------------------
 
@@ -466,6 +477,7 @@ class TorchModel:
     def __init__(
         self,
         learner: TorchLearner,
+        recipe_: Recipe,
         state: dict[str, Any],
         record: Record,
         watched: Any,
@@ -475,7 +487,7 @@ class TorchModel:
         scales: dict[str, Any],
         reader: TextReader,
     ) -> None:
-        self.learner, self.state, self.record, self.watched = learner, state, record, watched
+        self.learner, self.recipe, self.state, self.record, self.watched = learner, recipe_, state, record, watched
         self.classes, self.shape, self.scales, self.reader = classes, shape, scales, reader
         self._evidence = evidence
 
@@ -536,7 +548,7 @@ class TorchModel:
         arrays = {name: value.cpu().numpy() for name, value in self.state.items()}
         facts = {
             "network": str(self.learner.net),
-            "recipe": asdict(self.learner.recipe),
+            "recipe": asdict(self.recipe),
             "classes": self.classes,
             "shape": list(self.shape),
             "scales": self.scales,

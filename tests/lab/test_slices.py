@@ -1,0 +1,76 @@
+"""Slices of a study: several data sets and recipes in one queue, what is missing is left out, time is shared out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncalr.lab.experiment import Experiment
+from ncalr.lab.runner import read_runs
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def slices():
+    spec = importlib.util.spec_from_file_location("slices_of_a_study", BENCHMARKS / "slices.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def experiment(dataset, recipe="digits(epochs=2, checkpoints=2)", **changes):
+    small = {"start": 30, "step": 15, "end": 45, "seeds": 1, "network": "resnet8"}
+    return Experiment(dataset, ("random",), recipe=recipe, **{**small, **changes})
+
+
+def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys):
+    experiments = {
+        "whole": experiment("digits"),
+        "longer": experiment("digits", "digits(epochs=4, checkpoints=2)"),
+        "missing": experiment("cifar10"),
+        "tail": experiment("digits(tail=0.3)"),
+        "deeper": experiment("digits", network="resnet8(stem=strided)"),
+    }
+    slices.train(experiments, tmp_path, tmp_path / "out", 5.0, 2)
+    said = capsys.readouterr().out
+    assert "left out: " in said
+    assert "the slice is over" not in said
+    assert not (tmp_path / "out" / "missing").exists()
+    done = [name for name in experiments if name != "missing"]
+    for name in done:
+        (run,) = read_runs(tmp_path / "out" / name)
+        assert [labels for labels, _ in run.accuracies] == [30, 45]
+        assert run.lines[-1]["stop"]
+    noted = [json.loads(line) for line in (tmp_path / "out" / "slices.jsonl").read_text().splitlines()]
+    assert {one["experiment"]: (one["trainings"], one["images"]) for one in noted} == {
+        "whole": (2, 2 * 75),
+        "longer": (2, 4 * 75),
+        "tail": (2, 2 * 75),
+        "deeper": (2, 2 * 75),
+    }
+    assert [one["experiment"] for one in noted] == ["whole", "longer", "tail", "deeper"]
+    by_name = {one["experiment"]: one["seconds"] for one in noted}
+    assert by_name["longer"] == pytest.approx(2 * by_name["whole"], abs=0.11), "seconds by images"
+
+
+def test_a_slice_without_time_trains_nothing_and_says_so(slices, tmp_path, capsys):
+    slices.train({"whole": experiment("digits")}, tmp_path, tmp_path / "out", 0.0, 2)
+    assert "the slice is over" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "slices.jsonl").exists()
+
+
+def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
+    clock = slices.Clock(1.0)
+    clock.paces.append(0.01)  # seconds an image
+
+    class Job:
+        ids, recipe = range(30), "digits(epochs=40)"
+
+    assert not clock.too_late(Job()), "30 x 40 images: 13 s"
+    Job.recipe = "digits(epochs=400)"
+    assert clock.too_late(Job()), "132 s of 60"
