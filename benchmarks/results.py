@@ -63,6 +63,8 @@ def _with_all(data: str) -> float:
     return 100 * float(np.mean(found))
 
 
+SMALL_PAGE = "Not in the paper. A small set, a small network, and more seeds than there is time for with the large ones; on a processor, so that anybody can do it again."
+
 PAGES_OF = (
     Page(
         "cifar10",
@@ -108,6 +110,10 @@ PAGES_OF = (
         "Not in the paper; the same counts as for mini-ImageNet.",
         beyond=("tail",),
     ),
+    Page("digits", "Handwritten digits, 40 to 200 labels", ("digits",), SMALL_PAGE),
+    Page("digits_wrong", "Digits, three labels in ten replaced by lot", ("digits-wrong",), SMALL_PAGE),
+    Page("digits_tail", "Digits with a long tail (beta = 0.1)", ("digits-tail",), SMALL_PAGE),
+    Page("sst2", "Sentences (SST-2), words as vectors, 100 to 1,000 labels", ("sst2",), SMALL_PAGE),
 )
 
 
@@ -125,17 +131,22 @@ def spent(experiments: Iterable[str]) -> str:
     if not trainings:
         return ""
     done = sum(len(run.accuracies) for name in mine if (STUDY / name).is_dir() for run in read_runs(STUDY / name))
+    if not slices[0]["gpu"]:
+        return f"{trainings} of {done} trainings, those whose time was noted, took {seconds / 60:.1f} minutes of one core, scoring included."
     text = (
         f"{trainings} of {done} trainings so far, those of the slices whose time was noted, took {seconds / 60:.1f} minutes of one H200, scoring included, several runs "
         "side by side."
     )
     noted = [one for one in slices if "images" in one]
     if not noted:
-        return text
+        return f"{text} GPU seconds of a run: its scoring, and its training over the number of runs side by side."
     first, last = next(iter(mine.values())), noted[-1]
     pace = last["images"] / last["seconds"]
     whole = recipe(first.recipe).epochs * sum(first.budgets)
-    return f"{text} The last slice: {pace:,.0f} images a second, so {whole / pace:.0f} s for the {len(first.budgets)} rounds of a run."
+    return (
+        f"{text} The last slice: {pace:,.0f} images a second, so {whole / pace:.0f} s for the {len(first.budgets)} rounds of a run. GPU seconds of a run: its scoring, and "
+        "its training over the number of runs side by side."
+    )
 
 
 def write_page(page: Page) -> str:
@@ -154,7 +165,7 @@ def write_page(page: Page) -> str:
     (PAGES / f"{page.name}_curves.svg").write_text(plots.learning_curves(found))
     text = (
         head
-        + f"**Ours.** ResNet-18, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
+        + f"**Ours.** {_network(page)}, recipe `{_recipe(page)}`, the same initial pools for all strategies of a seed.\n\n"
     )
     if seeds.keys() & {"sisom", "sisome"}:
         text += f"SISOM's sigmoids have the steepness {list(recipe(_recipe(page)).steepness)}, last layer first; its authors' values are in [learning](../learning.md#recipes).\n\n"
@@ -169,7 +180,7 @@ def write_page(page: Page) -> str:
     if behind:
         waiting = ", ".join(f"{name} ({count})" for name, count in behind.items())
         text += f"\nNot shown, since too few of their seeds are finished: {waiting}.\n"
-    text += f"\n{spent(page.experiments)} GPU seconds of a run: its scoring, and its training over the number of runs side by side.\n"
+    text += f"\n{spent(page.experiments)}\n"
     text += f"\n![Learning curves](./{page.name}_curves.svg)\n"
     if curves.seeds > 1 and found.get("to_random"):
         (PAGES / f"{page.name}_differences.svg").write_text(plots.differences(found))
@@ -213,7 +224,8 @@ def _columns(
 ) -> tuple[list[str], list[list[str]]]:
     head, rows = result_rows(found)
     best = found.get("to_best_rival") or {}
-    together = next((one["together"] for one in _slices() if one["experiment"] in page.experiments), 1)
+    noted = [one for one in _slices() if one["experiment"] in page.experiments]
+    together, gpu = (noted[0]["together"], noted[0]["gpu"]) if noted else (1, "GPU")
     theirs = ["the paper"] if page.figures else []
     head = [
         *head,
@@ -222,7 +234,7 @@ def _columns(
         "seeds",
         "passes over the pool a round",
         "s of scoring a round",
-        "GPU s a run",
+        "GPU s a run" if gpu else "s a run",
     ]
     for row in rows:
         name = row[0]
@@ -233,7 +245,7 @@ def _columns(
             gap = f"{signed(Estimate(mean, low, high, np.array(against['seeds'])))} to {against['rival']}"
         took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs if run.strategy == name]
         scoring = [one["round"] for run in took for one in run]
-        gpu = [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
+        whole = [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
         figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
         row += [
             gap,
@@ -241,7 +253,7 @@ def _columns(
             str(seeds[name]),
             str(passes_of(needs_of(name), recipe(_recipe(page)).checkpoints)),
             f"{np.median(scoring):.2f}",
-            f"{np.mean(gpu):.0f}",
+            f"{np.mean(whole):.0f}",
         ]
     return head, rows
 
@@ -264,6 +276,11 @@ def _areas(runs: list[Run]) -> dict[str, dict[int, float]]:
         budgets, accuracies = zip(*run.accuracies, strict=True)
         found.setdefault(run.strategy, {})[run.seed] = float(aubc(budgets, accuracies))
     return found
+
+
+def _network(page: Page) -> str:
+    name = str(plan()[page.experiments[0]].network)
+    return "ResNet-18" if name.startswith("resnet18") else f"Network `{name}`"
 
 
 def _recipe(page: Page) -> str:
@@ -650,7 +667,7 @@ def training_on_a_gpu() -> str:
 
 def write_plan() -> None:
     """What is missing, in GPU minutes."""
-    noted = [one for one in _slices() if "images" in one]
+    noted = [one for one in _slices() if "images" in one and one["gpu"]]
     pace = sum(one["images"] for one in noted) / sum(one["seconds"] for one in noted)
     lines = [
         "# The study's plan",
@@ -691,7 +708,7 @@ def write_plan() -> None:
 
 def write_speed() -> str:
     """GPU time of what was measured, from the slices."""
-    slices = _slices()
+    slices = [one for one in _slices() if one["gpu"]]
     seconds = sum(one["seconds"] for one in slices)
     trainings = sum(one["trainings"] for one in slices)
     return f"{trainings} trainings in {seconds / 60:.1f} GPU minutes of one H200 so far."

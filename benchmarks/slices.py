@@ -61,7 +61,7 @@ def train(
         seen = {name: count - seen[name] for name, count in images(out, mine).items()}
         for name in parts:
             share = spent * seen[name] / max(sum(seen.values()), 1)
-            note(out, name, trainings(out, [name]) - before[name], share, {"together": together}, seen[name])
+            note(out, name, trainings(out, [name]) - before[name], share, {"together": learner.together}, seen[name])
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return

@@ -42,6 +42,7 @@ VARIANTS = (
 
 
 TAIL = (*MAIN, "ncal(counts=neutral)")
+SMALL = (*MAIN, "typiclust", "cmap", "ff")
 KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
 LARGER = "strong(epochs=100)"  # where the smallest training has 5,000 labels, and so as many steps
@@ -107,11 +108,23 @@ def plan() -> dict[str, Experiment]:
             f"cifar10-{name}": Experiment("cifar10", ("ncal",), 3, start, step, end, ten.network, recipe)
             for name, (recipe, start, step, end) in ABLATIONS.items()
         },
+        **small(),
         "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
         "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, LARGER), first_seed=3),
     }
     return {
         name: replace(one, keep=EVALUATED[name].keep) if name in EVALUATED else one for name, one in everything.items()
+    }
+
+
+def small() -> dict[str, Experiment]:
+    """Small sets with ten seeds, on a processor: enough seeds to tell apart what three leave open."""
+    digits = (SMALL, 10, 40, 40, 200, "resnet8", "digits")
+    return {
+        "digits": Experiment("digits", *digits),
+        "digits-wrong": Experiment("digits", *digits, noise="symmetric(rate=0.3)"),
+        "digits-tail": Experiment("digits(tail=0.1)", *digits),
+        "sst2": Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head"),
     }
 
 
