@@ -47,16 +47,13 @@ def run(
 
 
 def _write(out: Path, rows: object) -> None:
-    import io
-
     import numpy as np
 
-    from ncalr.data.files import write_whole
+    from ncalr.data.files import written_whole
     from ncalr.errors import BadInput
 
-    content = io.BytesIO()
-    np.save(content, np.asarray(rows), allow_pickle=False)
     try:
-        write_whole(out, content.getvalue())
+        with written_whole(out) as file:
+            np.save(file, np.asarray(rows), allow_pickle=False)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None

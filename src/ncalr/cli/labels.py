@@ -96,12 +96,12 @@ def _write_table(store: Any, form: str, out: Path) -> int:
 
 def _written_whole(out: Path, rows: Any, write: Any) -> int:
     """`write(rows, file)` into a file that appears whole or not at all; how many rows there were."""
+    from ncalr.data.files import written_whole
     from ncalr.errors import BadInput
 
     if out.is_dir() or not out.absolute().parent.is_dir():
         what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
         raise BadInput(f"{out} {what}; name a file in a folder that is there")
-    part = out.with_name(out.name + ".part")
     count = 0
 
     def counted() -> Any:
@@ -111,9 +111,8 @@ def _written_whole(out: Path, rows: Any, write: Any) -> int:
             yield row
 
     try:
-        with part.open("wb") as file:
+        with written_whole(out) as file:
             write(counted(), file)
-        part.replace(out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None
     return count

@@ -247,14 +247,13 @@ def write(picks: Any, out: Path | None) -> None:
     """The picks in the form the file's name asks for."""
     import numpy as np
 
-    from ncalr.data.files import write_whole
+    from ncalr.data.files import write_whole, written_whole
 
     if out is None:
         _write_csv(picks, sys.stdout)
     elif out.suffix == ".npy":
-        array = io.BytesIO()
-        np.save(array, picks.ids)
-        write_whole(out, array.getvalue())
+        with written_whole(out) as file:
+            np.save(file, picks.ids)
     elif out.suffix == ".json":
         rows = {"strategy": picks.strategy, "notes": list(picks.notes), "picks": picks.rows()}
         write_whole(out, json.dumps(rows, indent=1) + "\n")

@@ -8,7 +8,6 @@ Needs scikit-learn (the extra `sklearn`).
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.data.files import write_whole
+from ncalr.data.files import written_whole
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, MissingExtra
 
@@ -69,10 +68,9 @@ class Words:
 
     def save(self, folder: Path) -> None:
         """Write words.npz, beside a model; no pickle."""
-        out = io.BytesIO()
         terms = np.frombuffer(json.dumps([self.letters, self.terms]).encode(), np.uint8)
-        np.savez_compressed(out, terms=terms, rarity=self.rarity, directions=self.directions)
-        write_whole(folder / FILE, out.getvalue())
+        with written_whole(folder / FILE) as file:
+            np.savez_compressed(file, terms=terms, rarity=self.rarity, directions=self.directions)
 
     @classmethod
     def load(cls, folder: Path) -> Words:
