@@ -28,12 +28,11 @@ def run(
     Example: ncalr embed photos/ --network 'timm:resnet18(pretrained=true)' --out vectors.npy
     """
     from ncalr.cli.doctor import missing_web
-    from ncalr.errors import BadInput, MissingExtra
-    from ncalr.learn.extras import installed
+    from ncalr.errors import BadInput
+    from ncalr.extras import check_installed
 
     missing_web()
-    if not installed("torch"):
-        raise MissingExtra("vectors are made by a network, which needs torch: pip install 'ncalr[torch,timm]'")
+    check_installed("torch", "torch,timm", "a network that makes vectors")
     if out.suffix != ".npy" or not out.absolute().parent.is_dir():
         raise BadInput(f"vectors are written to a .npy file in a folder that is there, got {out}")
     from ncalr.web.vectors import embedded, items_of

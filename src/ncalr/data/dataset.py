@@ -61,7 +61,8 @@ from ncalr.data.tables import (
 )
 from ncalr.data.tables import columns_of as columns_of_table
 from ncalr.data.views import VIEWS, Apart, part, view_of
-from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, unknown
+from ncalr.errors import BadInput, NcalrError, Note, unknown
+from ncalr.extras import load as load_package
 
 Labels = npt.NDArray[np.int64]
 _MAPPED_FROM = 64 * 2**20  # bytes; smaller arrays are read at once
@@ -700,11 +701,7 @@ _HUB = Entry(
     arrays=False,
 )
 def _digits(folder: Path) -> Parts:  # noqa: ARG001 (it ships with scikit-learn)
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise MissingExtra("digits ships with scikit-learn; install it with: pip install 'ncalr[sklearn]'") from None
-    found = load_digits()
+    found = load_package("sklearn.datasets", "sklearn", "the dataset digits").load_digits()
     images, truth = (found.images * 15).astype(np.uint8), found.target.astype(np.int64)
     order = drawn(len(truth), 0, "digits")
     test, pool = np.sort(order[:500]), np.sort(order[500:])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from ncalr.data.columns import stream
 from ncalr.data.files import written_whole
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 Array = npt.NDArray[Any]
 SUFFIXES = (".parquet", ".arrow", ".feather", ".npy", ".npz", ".safetensors")
@@ -205,10 +205,5 @@ def _arrow_array(arrow: Any, values: Array) -> Any:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra(
-            "Parquet and Arrow files need pyarrow; install it with: pip install 'ncalr[parquet]'"
-        ) from None
-    return arrow, parquet
+    what = "reading and writing Parquet and Arrow"
+    return load("pyarrow", "parquet", what), load("pyarrow.parquet", "parquet", what)

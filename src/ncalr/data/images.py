@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput, MissingExtra, Note
+from ncalr.errors import BadInput, Note
+from ncalr.extras import load
 from ncalr.pixels import ENDINGS, about_heic, in_eight_bits
 
 UNREADABLE = (OSError, ValueError, SyntaxError)
@@ -121,11 +122,7 @@ def why(error: Exception, source: Any) -> str:
 
 def pillow() -> Any:
     """Pillow's images, or the line that installs them."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("reading images needs Pillow; install it with: pip install 'ncalr[images]'") from None
-    return Image
+    return load("PIL.Image", "images", "reading images")
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[Path]]:

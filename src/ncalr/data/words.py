@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from ncalr.data.files import written_whole
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 WIDTH = 128  # of the vectors, at most
 FILE = "words.npz"
@@ -87,12 +88,7 @@ class Words:
 
 
 def _counter(letters: bool, **known: Any) -> Any:
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError:
-        raise MissingExtra(
-            "learning from texts needs scikit-learn; install it with: pip install 'ncalr[sklearn]'"
-        ) from None
+    counter = load("sklearn.feature_extraction.text", "sklearn", "learning from texts").TfidfVectorizer
     if letters:
-        return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), max_features=_TERMS, **known)
-    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=_TERMS, **known)
+        return counter(analyzer="char", ngram_range=(1, 3), max_features=_TERMS, **known)
+    return counter(ngram_range=(1, 2), sublinear_tf=True, max_features=_TERMS, **known)

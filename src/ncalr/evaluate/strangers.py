@@ -24,9 +24,10 @@ from ncalr.acquire.spec import parse
 from ncalr.data.dataset import DATASETS, Dataset, Kind, data_root, images_below, load, read_classes
 from ncalr.data.files import open_npy
 from ncalr.data.hub import is_hub
+from ncalr.data.images import pillow
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset
-from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.errors import BadInput, unknown
 
 NOVEL = "novel"
 SPLITS = ("test", "val", "all", "train")
@@ -69,18 +70,15 @@ def examples(name: str, dataset: Dataset, root: Path | str | None = None) -> Dat
 
 def resized(images: Any, size: int) -> Any:
     """Images (n, h, w, c) of uint8 as (n, size, size, c)."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("resizing images needs Pillow; install it with: pip install 'ncalr[images]'") from None
+    pictures = pillow()
     if images.ndim != 4 or images.dtype != np.uint8:
         raise BadInput(
             f"only images (n, height, width, channels) of uint8 can be resized, got {images.dtype} {images.shape}"
         )
     made = np.empty((len(images), size, size, images.shape[3]), np.uint8)
-    way = Image.Resampling.BOX if size < images.shape[1] else Image.Resampling.BICUBIC
+    way = pictures.Resampling.BOX if size < images.shape[1] else pictures.Resampling.BICUBIC
     for at, image in enumerate(images):
-        flat = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        flat = pictures.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         made[at] = np.asarray(flat.resize((size, size), way)).reshape(size, size, -1)
     return made
 

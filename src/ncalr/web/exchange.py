@@ -33,7 +33,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
-from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.errors import BadInput, unknown
+from ncalr.extras import load
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 
@@ -412,12 +413,7 @@ def _read_parquet(source: Path) -> Iterator[Record]:
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
-    return pa, parquet
+    return load("pyarrow", "parquet", "Parquet"), load("pyarrow.parquet", "parquet", "Parquet")
 
 
 def _write_labelstudio(given: Iterable[Record], target: Any) -> None:
