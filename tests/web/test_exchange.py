@@ -287,13 +287,6 @@ def test_label_studios_own_tasks(small, tmp_path):
     ]
 
 
-def test_an_export_of_everything_has_the_open_items_too(small):
-    small.project(items=5)
-    small.label("ann")
-    assert len(small.store.read(lambda conn: list(exchange.records(conn, everything=True)))) == 5
-    assert len(all_records(small)) == 1
-
-
 def test_parquet_without_pyarrow(monkeypatch):
     import sys
 

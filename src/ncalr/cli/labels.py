@@ -27,12 +27,10 @@ def export(
     if form is not None:
         print(f"{_write_table(store, form, out):,} items written to {out}")
     elif folder.source().kind == "text":
-        endings = ", ".join(exchange.forms())
         raise BadInput(
             f"the export must end in {endings}, got {out.name!r}; a folder is for images, and these are texts"
         )
     elif any(letter.isalpha() for letter in out.suffix):
-        endings = ", ".join(exchange.forms())
         raise BadInput(
             f"labels are not written as {out.suffix}; expected {endings}, or a folder, whose name has no ending"
         )

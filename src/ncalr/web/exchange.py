@@ -76,19 +76,19 @@ class Record:
     text: str | None = None
 
 
-def records(conn: Connection, everything: bool = False) -> Iterator[Record]:
-    """The items that somebody answered (or all of them), in the order of their names' rows."""
+def records(conn: Connection) -> Iterator[Record]:
+    """The items that somebody answered, in the order of their names' rows."""
     names = projects.classes(conn)
     known = {person.id: person.name for person in people.everyone(conn)}
     item, state = schema.item, schema.state
-    joined = item.join(state, state.c.item_id == item.c.id, isouter=everything)
+    joined = item.join(state, state.c.item_id == item.c.id)
     wanted = select(item.c.id, item.c.name, item.c.text, state).select_from(joined).order_by(item.c.id)
     with conn.execution_options(yield_per=BATCH).execute(wanted) as rows:
         for part in rows.partitions(BATCH):
             votes, asked = _opinions(conn, [row.id for row in part], names, known)
             for row in part:
                 opinions = tuple(votes.get(row.id, ()))
-                if opinions or everything:
+                if opinions:
                     yield _record(row, opinions, asked.get(row.id), names)
 
 
