@@ -366,6 +366,30 @@ def test_examples_by_name_below_the_root_as_arrays_or_class_folders(tmp_path):
     assert len(strangers("birds", digits, tmp_path).pool) == 6
 
 
+@pytest.mark.parametrize("size", ["big", "2.5", "0", "-3", "[8]"])
+def test_a_size_that_is_none(size, tmp_path):
+    from PIL import Image
+
+    digits = load("digits")
+    np.save(tmp_path / "grey.npy", np.zeros((4, 16, 16), np.uint8))
+    (tmp_path / "birds" / "class0").mkdir(parents=True)
+    Image.new("L", (16, 16)).save(tmp_path / "birds" / "class0" / "a.png")
+    for name in ("grey.npy", "birds", "folder:birds"):
+        before, _, path = name.rpartition(":")
+        with pytest.raises(BadInput, match="size must be pixels"):
+            strangers(f"{before}{':' if before else ''}{tmp_path / path}(size={size})", digits)
+    with pytest.raises(BadInput, match="size must be pixels"):
+        examples(f"digits(size={size})", digits)
+    with pytest.raises(BadInput, match="size must be pixels"):
+        load(f"folder:{tmp_path / 'birds'}(size={size}, test_share=0.5)")
+
+
+def test_a_size_leaves_the_other_options_of_a_set_that_has_none():
+    digits = load("digits")
+    assert len(examples("digits(size=8, known=4)", digits).classes) == 4
+    assert examples("digits(size=[8, 8])", digits).pool.shape == (8, 8, 1)
+
+
 def test_classes_that_are_trained_on_are_removed(folder, tmp_path):
     np.save(tmp_path / "test_images.npy", np.zeros((4, 8, 8, 1), np.uint8))
     np.save(tmp_path / "test_labels.npy", np.array([0, 0, 1, 1]))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,10 @@ def image_shape(size: int | tuple[int, int], channels: int) -> tuple[int, int, i
     """The shape of one image, after looking at what was asked for."""
     if channels not in (1, 3):
         raise BadInput(f"channels must be 1 (grey) or 3 (colour), got {channels!r}")
-    height, width = (size, size) if isinstance(size, int) else size
+    try:
+        height, width = (index(side) for side in ((size, size) if isinstance(size, int) else size))
+    except (TypeError, ValueError):
+        height = width = 0
     if min(height, width) < 1:
         raise BadInput(f"size must be pixels, or (height, width), got {size!r}")
     return height, width, channels

@@ -33,7 +33,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
-from ncalr.acquire.spec import parse
+from ncalr.acquire.spec import cut, parse
 from ncalr.errors import BadInput, unknown
 from ncalr.extras import load
 
@@ -299,11 +299,11 @@ def read_name(text: str) -> tuple[str, str, dict[str, Any]]:
     ('hf', 'google/vit-base-patch16-224', {'frozen': True})
     """
     kind, _, rest = text.strip().partition(":")
-    name, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
+    name, options = cut(rest)
     name = name.strip()
     if not name:
         raise BadInput(f"cannot read {text!r}; write it as {kind}:NAME or {kind}:NAME(option=value, ...)")
-    return kind, name, parse(f"options{bracket}{inside}").options
+    return kind, name, parse(f"options{options}").options
 
 
 def _vision_network(
