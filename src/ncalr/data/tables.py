@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.data.pool import ArrayPool
-from ncalr.data.shards import checked_ids
+from ncalr.data.pool import ArrayPool, checked_ids
 from ncalr.errors import BadInput, Note, NotFinite, unknown
 from ncalr.extras import load
 
