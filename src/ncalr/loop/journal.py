@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,21 @@ def has_learnt(folder: Path) -> bool:
     return any(b'"accuracy":' in journal.read_bytes() for journal in journals(folder))
 
 
+def training_folder(run: Path) -> Path:
+    """Where the training that is under way keeps its checkpoint, so that a killed one goes on from there."""
+    return run / "training"
+
+
+def clear_training(run: Path) -> None:
+    """Nothing is left to go on from, as its line is in the journal. What is not a training's own stays where it is."""
+    from ncalr.learn.storage import Checkpoint
+
+    folder = training_folder(run)
+    Checkpoint(folder, "").clear()
+    with suppress(OSError):  # it is not there, or not empty
+        folder.rmdir()
+
+
 def keep_data(folder: Path, data: Fingerprint) -> None:
     """Keep the fingerprint of the data where nothing was begun; where something was, they must be the same.
 
@@ -206,9 +221,7 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
         return
     mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
     if mended or not has_begun(folder):
-        from ncalr.learn.storage import Checkpoint
-
-        Checkpoint(folder / "training", "").clear()  # of a first training that was killed: it learnt from other data
+        clear_training(folder)  # a first one that was killed: it learnt from other data
         write_whole(path, json.dumps(data, indent=1))
     else:
         check_data(folder, data)
