@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,11 +16,12 @@ from typer.testing import CliRunner
 from ncalr.cli.app import app
 from ncalr.data import load
 from ncalr.errors import BadInput, UnknownName
+from ncalr.evaluate import driver
 from ncalr.evaluate.driver import evaluate
 from ncalr.evaluate.strangers import examples, resized, strangers
 from ncalr.evaluate.subjects import subjects
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
-from ncalr.lab.evaluations import EVALUATIONS, evaluation_groups, read_evaluations
+from ncalr.lab.evaluations import EVALUATIONS, VERSION, evaluation_groups, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
@@ -128,6 +130,13 @@ def test_what_was_found_is_not_computed_again(folder, monkeypatch):
     monkeypatch.setitem(TASKS, "calibration", lambda *_: pytest.fail("computed again"))
     evaluate(folder, ["calibration"], device="cpu")
     assert [(run.journal.folder / EVALUATIONS).read_bytes() for run in read_runs(folder)] == before
+
+
+def test_two_evaluations_at_once_lose_no_line(tmp_path):
+    run = SimpleNamespace(journal=SimpleNamespace(folder=tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda at: driver._append(run, {"version": VERSION, "at": at, "values": {}}), range(1000)))
+    assert sorted(line["at"] for line in read_evaluations(run)) == list(range(1000))
 
 
 def test_a_torn_line_is_computed_again(folder):
