@@ -72,8 +72,8 @@ def examine(root: str | None = None) -> dict[str, Any]:
     return {**environment(), "devices": _devices(), **found}
 
 
-def missing_web() -> None:
-    """The extra `web`, or the line that installs it."""
+def check_web() -> None:
+    """Raise where the extra `web` is missing, with the line that installs it."""
     from ncalr.extras import check_installed
 
     for module in ("fastapi", "sqlalchemy", "alembic", "uvicorn", "PIL"):

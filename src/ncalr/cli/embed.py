@@ -27,11 +27,11 @@ def run(
 
     Example: ncalr embed photos/ --network 'timm:resnet18(pretrained=true)' --out vectors.npy
     """
-    from ncalr.cli.doctor import missing_web
+    from ncalr.cli.doctor import check_web
     from ncalr.errors import BadInput
     from ncalr.extras import check_installed
 
-    missing_web()
+    check_web()
     check_installed("torch", "torch,timm", "a network that makes vectors")
     if out.suffix != ".npy" or not out.absolute().parent.is_dir():
         raise BadInput(f"vectors are written to a .npy file in a folder that is there, got {out}")

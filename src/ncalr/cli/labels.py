@@ -249,9 +249,9 @@ def _somebody(store: Any, name: str) -> Any:
 
 def _open(project: Path, empty: bool = False) -> tuple[Any, Any]:
     """The folder and its store; one that holds no project only where it may be `empty`."""
-    from ncalr.cli.doctor import missing_web
+    from ncalr.cli.doctor import check_web
 
-    missing_web()
+    check_web()
     from ncalr.web.folder import Folder
     from ncalr.web.store import projects
 

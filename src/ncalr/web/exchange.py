@@ -37,6 +37,7 @@ from ncalr.errors import BadInput, unknown
 from ncalr.extras import load
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
+from ncalr.web.store.filling import batches
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 BATCH = 500
@@ -194,7 +195,7 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
     """
     now, count = store.clock.now(), 0
     texts: dict[str, list[int]] = {}  # the items of each text; read once, where a record goes by its text
-    for batch in _batches(given):
+    for batch in batches(given, BATCH):
         count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts))
     return count
 
@@ -400,7 +401,7 @@ def _write_parquet(given: Iterable[Record], target: Any) -> None:
     }
     schema_ = pa.schema(list(kinds.items()))
     with parquet.ParquetWriter(target, schema_) as out:
-        for batch in _batches(given):
+        for batch in batches(given, BATCH):
             out.write_table(pa.Table.from_pylist([_plain(record) for record in batch], schema=schema_))
 
 
@@ -535,17 +536,6 @@ def _marked(plain: str, name: str) -> str:
 def _alike(name: str) -> str:
     """The same for names that some file system takes for one."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _batches(given: Iterable[Record]) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    for record in given:
-        batch.append(record)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {
