@@ -59,7 +59,7 @@ def test_digits():
 
 
 def test_digits_without_scikit_learn(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MissingExtra, match=r"ncalr\[sklearn\]"):
         load("digits")
 

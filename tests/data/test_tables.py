@@ -146,7 +146,6 @@ def test_half_a_parquet_file(tmp_path):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[parquet\]'"):
         read_table(tmp_path / "t.parquet", text="text")

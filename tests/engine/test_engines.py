@@ -158,7 +158,7 @@ def test_how_clusters_are_started_and_left(monkeypatch):
     from ncalr.engine import cluster
 
     ray = FakeRay()
-    monkeypatch.setattr(cluster, "_ray", lambda: ray)
+    monkeypatch.setattr(cluster, "load", lambda *_: ray)
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     engine = open_engine("ray", gpus=True)

@@ -38,7 +38,7 @@ def test_any_number_of_shards(numbers, k, shards, hint):
         whole.merge(part)
         whole.settle()
     assert whole.position[whole.best()].tolist() == reference(values, k)
-    assert (whole.count, len(whole.value)) == (len(values), min(k, len(values)))
+    assert len(whole.value) == min(k, len(values))
 
 
 @settings(deadline=None)
@@ -93,4 +93,4 @@ def test_a_tally_that_gave_up_keeps_moments_alone():
     good, bad = tally_of(np.arange(5.0), np.arange(5), 2), Tally(2, ok=False)
     bad.add(np.ones(3), None, None, np.arange(3), [np.ones(3)])
     good.merge(bad)
-    assert (good.ok, good.count, len(good.value)) == (False, 8, 0)
+    assert (good.ok, len(good.value)) == (False, 0)

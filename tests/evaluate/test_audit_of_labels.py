@@ -330,7 +330,7 @@ def test_rivals_that_cannot_be_heard(monkeypatch):
         audit(logits=logits, labels=labels, draws=0, rivals=("cleanlap",))
     with pytest.raises(BadInput, match="pass logits="):
         audit(features=logits, labels=labels, rivals=("cleanlab",))
-    monkeypatch.setattr("ncalr.learn.extras.installed", lambda module: False)
+    monkeypatch.setattr("ncalr.extras.installed", lambda module: False)
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[cleanlab\]'"):
         audit(logits=logits, labels=labels, draws=0, rivals=("cleanlab",))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ncalr.errors import BadInput, NotFinite, UnknownName
 from ncalr.evaluate import discovery
-from ncalr.evaluate.discovery import discover, discovery_accuracy, estimate_classes, split, ss_kmeans
+from ncalr.evaluate.discovery import discover, discovery_accuracy, estimate_classes, ss_kmeans
 
 steady = settings(deadline=None, derandomize=True, max_examples=60)
 
@@ -28,23 +28,9 @@ def planted(classes: int, each: int, seed: int = 0, noise: float = 0.05) -> tupl
 
 def seen(features: np.ndarray, truth: np.ndarray, known: int, share: float = 0.5) -> tuple[np.ndarray, ...]:
     """The arguments of `discover` with the first classes known and a share of their items labelled."""
-    chosen = split(truth, old=known / (truth.max() + 1), labelled=share).labelled
+    old = np.random.default_rng(0).permutation(np.flatnonzero(truth < known))
+    chosen = np.isin(np.arange(len(truth)), old[: round(share * len(old))])
     return features[chosen], truth[chosen], features[~chosen], truth[~chosen]
-
-
-# -- the split ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("permutation", [None, 3])
-def test_60_40_with_one_half_has_the_weight_of_the_paper(permutation: int | None) -> None:
-    truth = np.repeat(np.arange(100), 10)
-    found = split(truth, permutation=permutation)
-    assert found.weight == pytest.approx(3 / 7, abs=1e-12)
-    assert (len(found.old), len(found.new)) == (60, 40)
-    assert sorted([*found.old, *found.new]) == list(range(100))
-    assert np.isin(truth[found.labelled], found.old).all()
-    assert found.labelled.sum() == 300
-    assert (found.old.tolist() == list(range(60))) == (permutation is None)
 
 
 def test_three_rows_of_the_paper_have_weight_3_7_and_its_own_has_not() -> None:
@@ -59,30 +45,6 @@ def test_three_rows_of_the_paper_have_weight_3_7_and_its_own_has_not() -> None:
         expected = 3 / 7 * old + 4 / 7 * new
         assert (abs(expected - everything) < 0.006) == (name != "ncal")
     assert round(3 / 7 * 51.95 + 4 / 7 * 23.05, 2) == 35.44
-
-
-def test_the_split_is_of_its_seed_and_does_not_look_at_the_class() -> None:
-    truth = np.repeat(np.arange(10), 100)
-    first, again, other = split(truth, seed=1), split(truth, seed=1), split(truth, seed=2)
-    assert (first.labelled == again.labelled).all()
-    assert (first.labelled != other.labelled).any()
-    counts = np.bincount(truth[first.labelled], minlength=10)
-    assert counts.sum() == 300
-    assert (counts[6:] == 0).all()
-    assert len(set(counts[:6].tolist())) > 1  # drawn over items, not 50 of each class
-
-
-def test_all_old_and_all_labelled_leaves_no_weight() -> None:
-    found = split([0, 1, 1], old=1, labelled=1)
-    assert np.isnan(found.weight)
-    assert found.labelled.all()
-    assert found.new.size == 0
-
-
-@pytest.mark.parametrize(("old", "labelled"), [(0, 0.5), (1.2, 0.5), (0.5, 0), (0.5, 2), (float("nan"), 0.5)])
-def test_shares_that_are_none(old: float, labelled: float) -> None:
-    with pytest.raises(BadInput, match="is a share above 0 and up to 1, got"):
-        split([0, 1, 2], old=old, labelled=labelled)
 
 
 # -- accuracy -------------------------------------------------------------------------------------------------

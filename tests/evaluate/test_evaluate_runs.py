@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,11 +16,12 @@ from typer.testing import CliRunner
 from ncalr.cli.app import app
 from ncalr.data import load
 from ncalr.errors import BadInput, UnknownName
+from ncalr.evaluate import driver
 from ncalr.evaluate.driver import evaluate
 from ncalr.evaluate.strangers import examples, resized, strangers
 from ncalr.evaluate.subjects import subjects
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
-from ncalr.lab.evaluations import EVALUATIONS, evaluation_groups, read_evaluations
+from ncalr.lab.evaluations import EVALUATIONS, VERSION, evaluation_groups, read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.report import write_report
 from ncalr.lab.runner import read_experiment, read_runs
@@ -128,6 +130,13 @@ def test_what_was_found_is_not_computed_again(folder, monkeypatch):
     monkeypatch.setitem(TASKS, "calibration", lambda *_: pytest.fail("computed again"))
     evaluate(folder, ["calibration"], device="cpu")
     assert [(run.journal.folder / EVALUATIONS).read_bytes() for run in read_runs(folder)] == before
+
+
+def test_two_evaluations_at_once_lose_no_line(tmp_path):
+    run = SimpleNamespace(journal=SimpleNamespace(folder=tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda at: driver._append(run, {"version": VERSION, "at": at, "values": {}}), range(1000)))
+    assert sorted(line["at"] for line in read_evaluations(run)) == list(range(1000))
 
 
 def test_a_torn_line_is_computed_again(folder):
@@ -364,6 +373,30 @@ def test_examples_by_name_below_the_root_as_arrays_or_class_folders(tmp_path):
     assert examples("digits(size=8)", digits).pool.shape == (8, 8, 1)
     np.save(tmp_path / "birds" / "all_images.npy", colours[:, :8, :8])
     assert len(strangers("birds", digits, tmp_path).pool) == 6
+
+
+@pytest.mark.parametrize("size", ["big", "2.5", "0", "-3", "[8]"])
+def test_a_size_that_is_none(size, tmp_path):
+    from PIL import Image
+
+    digits = load("digits")
+    np.save(tmp_path / "grey.npy", np.zeros((4, 16, 16), np.uint8))
+    (tmp_path / "birds" / "class0").mkdir(parents=True)
+    Image.new("L", (16, 16)).save(tmp_path / "birds" / "class0" / "a.png")
+    for name in ("grey.npy", "birds", "folder:birds"):
+        before, _, path = name.rpartition(":")
+        with pytest.raises(BadInput, match="size must be pixels"):
+            strangers(f"{before}{':' if before else ''}{tmp_path / path}(size={size})", digits)
+    with pytest.raises(BadInput, match="size must be pixels"):
+        examples(f"digits(size={size})", digits)
+    with pytest.raises(BadInput, match="size must be pixels"):
+        load(f"folder:{tmp_path / 'birds'}(size={size}, test_share=0.5)")
+
+
+def test_a_size_leaves_the_other_options_of_a_set_that_has_none():
+    digits = load("digits")
+    assert len(examples("digits(size=8, known=4)", digits).classes) == 4
+    assert examples("digits(size=[8, 8])", digits).pool.shape == (8, 8, 1)
 
 
 def test_classes_that_are_trained_on_are_removed(folder, tmp_path):

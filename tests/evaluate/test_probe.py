@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate import probe as module
-from ncalr.evaluate.probe import GRID, fit_linear, probe, probe_many, search_grid
+from ncalr.evaluate.probe import GRID, fit_linear, probe, search_grid
 from ncalr.kernels.device import Device
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)
@@ -338,34 +338,6 @@ def test_labels_may_be_any_whole_numbers(small: Four) -> None:
     x, y, test, truth = small
     names = np.array([70, -3, 12, 5])
     assert probe(x, names[y], test, names[truth], C=0.1).top1 == probe(x, y, test, truth, C=0.1).top1
-
-
-# -- several datasets -----------------------------------------------------------------------------------------
-
-
-def test_many_are_each_as_alone(small: Four) -> None:
-    other = overlapping(200, 100, 20, 3, seed=5)
-    found = probe_many({"flowers": small, "pets": other}, seed=2)
-    assert found == {"flowers": probe(*small, seed=2), "pets": probe(*other, seed=2)}
-    assert list(found) == ["flowers", "pets"]
-
-
-def test_an_error_says_which_dataset(small: Four, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y, test, truth = small
-    fits = []
-    monkeypatch.setattr(module, "_probe", lambda *_: fits.append(1))
-    with pytest.raises(BadInput, match=r"^pets: train_labels must be one whole number for each of 300 items"):
-        probe_many({"flowers": small, "pets": (x, y[1:], test, truth)})
-    assert not fits  # found before the first fit
-    monkeypatch.undo()
-    spoiled = x.copy()
-    spoiled[7, 2] = np.nan
-    with pytest.raises(NotFinite, match=r"^pets: train_features hold NaN or infinity, first in row 7, column 2"):
-        probe_many({"pets": (spoiled, y, test, truth)}, C=1.0)
-    with pytest.raises(BadInput, match=r"dataset 'pets' must be four arrays"):
-        probe_many({"pets": small[:3]})
-    with pytest.raises(BadInput, match="no datasets"):
-        probe_many({})
 
 
 # -- what cannot be probed ------------------------------------------------------------------------------------

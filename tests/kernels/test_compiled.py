@@ -231,10 +231,17 @@ def test_threads() -> None:
     assert compiled.threads() >= 1
 
 
-def test_torch_has_its_own_threads_where_it_comes_after_a_kernel() -> None:
+@pytest.mark.parametrize(
+    "work",
+    [
+        "ncalr.query('margin', 5, logits=np.eye(4000, 4, dtype=np.float32))",
+        "Host().coverage_drop(np.eye(2, 50000, dtype='f'), np.arange(2), *np.eye(3, 2, dtype='f'))",
+    ],
+)
+def test_torch_has_its_own_threads_where_it_comes_after_a_kernel(work: str) -> None:
     pytest.importorskip("torch")
     words = (
-        "import sys, numpy as np, ncalr; ncalr.query('margin', 5, logits=np.eye(4000, 4, dtype=np.float32));"
+        f"import sys, numpy as np, ncalr; from ncalr.kernels.host import Host; {work};"
         "assert 'torch' not in sys.modules; import torch; print(torch.get_num_threads())"
     )
     threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}

@@ -19,7 +19,7 @@ from ncalr.data import ArrayPool
 from ncalr.data.dataset import load
 from ncalr.errors import BadInput, UnknownName
 from ncalr.lab.comparison import _needed
-from ncalr.lab.experiment import Experiment
+from ncalr.lab.experiment import Experiment, read_toml
 from ncalr.lab.live import Board
 from ncalr.lab.report import command, control_estimates, curves_of, result_rows, words_of, write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, read_experiment, read_runs, slug
@@ -548,7 +548,7 @@ def test_killed_while_seeds_are_added_nothing_is_lost(whole, tmp_path, monkeypat
 def test_experiments_from_text(tmp_path):
     path = tmp_path / "e.toml"
     path.write_text('dataset = "digits"\nstrategies = ["ncal(fusion=rank)", "random"]\nseeds = 5\n')
-    found = Experiment.from_toml(path)
+    found = Experiment.from_dict(read_toml(path))
     assert (found.strategies, found.seeds, found.budgets) == (
         ("ncal(fusion=rank)", "random"),
         5,
@@ -558,10 +558,10 @@ def test_experiments_from_text(tmp_path):
     assert Experiment(start=10, step=7, end=20).budgets == (10, 17, 20)
     path.write_text("seedz = 3\n")
     with pytest.raises(UnknownName, match="Did you mean 'seeds'"):
-        Experiment.from_toml(path)
+        Experiment.from_dict(read_toml(path))
     path.write_text("seeds = [\n")
     with pytest.raises(BadInput, match="not TOML"):
-        Experiment.from_toml(path)
+        Experiment.from_dict(read_toml(path))
     with pytest.raises(UnknownName, match="Did you mean 'ncal'"):
         Experiment(strategies=("nclal",))
     for changes in ({"strategies": ()}, {"strategies": ("ncal", "ncal")}, {"seeds": 0}, {"end": 1}):

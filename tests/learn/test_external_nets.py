@@ -11,8 +11,8 @@ from optional import needed
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr import extras
 from ncalr.errors import BadInput, MissingExtra, UnknownName
-from ncalr.learn import extras
 from ncalr.learn.nets import network
 from ncalr.learn.nets.external import (
     External,
@@ -206,9 +206,9 @@ def test_other_networks_are_found_as_before():
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"timm, which is not installed: pip install 'ncalr\[timm\]'"):
+    with pytest.raises(MissingExtra, match=r"timm:resnet18 needs timm; install it with: pip install 'ncalr\[timm\]'"):
         network("timm:resnet18", 2, (8, 8, 3))
-    with pytest.raises(MissingExtra, match=r"transformers, which is not installed: pip install 'ncalr\[hf\]'"):
+    with pytest.raises(MissingExtra, match=r"uncased needs transformers; install it with: pip install 'ncalr\[hf\]'"):
         network("hf:bert-base-uncased", 2, (16,))
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[hf\]'"):
         tokenise("bert-base-uncased", ["a"])

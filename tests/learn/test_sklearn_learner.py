@@ -375,8 +375,8 @@ def test_a_pipeline_is_named_by_its_steps(items):
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    with pytest.raises(MissingExtra, match="pip install scikit-learn"):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MissingExtra, match=r"needs scikit-learn; install it with: pip install 'ncalr\[sklearn\]'"):
         SklearnLearner(LOGISTIC_SGD)
 
 

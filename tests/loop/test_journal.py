@@ -39,6 +39,18 @@ def test_a_torn_last_line_is_dropped_with_a_word(tmp_path, cut):
     assert journal.path.read_bytes() == whole
 
 
+def test_to_read_a_journal_that_is_being_written_changes_nothing(tmp_path):
+    """A report may be made while a run goes on: what it finds of a line that is half written is not torn."""
+    journal = Journal(tmp_path)
+    journal.append({"round": 0})
+    with journal.path.open("ab") as file:
+        file.write(b'{"round": ')
+        file.flush()
+        assert Journal(tmp_path).lines() == [{"round": 0}]
+        file.write(b"1}\n")
+    assert Journal(tmp_path).lines() == [{"round": 0}, {"round": 1}]
+
+
 def test_a_spoilt_line_in_the_middle_is_an_error(tmp_path):
     (tmp_path / "journal.jsonl").write_text('{"round": 0}\nnonsense\n{"round": 2}\n')
     with pytest.raises(BadInput, match="line 2 of"):

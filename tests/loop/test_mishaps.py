@@ -20,8 +20,8 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.lab.noise import learnt
 from ncalr.lab.runner import Run
 from ncalr.loop.answers import policy
-from ncalr.loop.journal import Busy, Journal, without_times
-from ncalr.loop.run import _ask, clear_training, run
+from ncalr.loop.journal import Busy, Journal, clear_training, without_times
+from ncalr.loop.run import _ask, run
 from ncalr.loop.state import State, _calls
 from ncalr.oracles import Truth
 from ncalr.oracles.oracle import LATER, REFUSED, Answers

@@ -287,13 +287,6 @@ def test_label_studios_own_tasks(small, tmp_path):
     ]
 
 
-def test_an_export_of_everything_has_the_open_items_too(small):
-    small.project(items=5)
-    small.label("ann")
-    assert len(small.store.read(lambda conn: list(exchange.records(conn, everything=True)))) == 5
-    assert len(all_records(small)) == 1
-
-
 def test_parquet_without_pyarrow(monkeypatch):
     import sys
 
@@ -939,10 +932,7 @@ def test_the_export_as_a_folder_says_what_it_wrote(tmp_path, monkeypatch):
 
 
 def test_label_without_the_extra(notes, monkeypatch):
-    import importlib.util
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else real(name))
+    monkeypatch.setattr("ncalr.extras.find_spec", lambda name: None if name == "fastapi" else object())
     assert "ncalr[web]" in str(run("label", notes, "--classes", "a,b").exception)
 
 

@@ -54,7 +54,9 @@ class Shop:
         source = sources.find(data, embeddings=embeddings)
         self.folder.create(source)
         self.desk = Office(self.folder.database())
-        projects.create(self.desk.store, "shop", source.kind, ["=dark", "light"], sources.items(source), settings=rules)
+        projects.create(
+            self.desk.store, "shop", source.kind, ["=dark", "light"], sources.take_stock(source).items, settings=rules
+        )
         self.names = {row["key"]: row["name"] for row in self.desk.rows(schema.item)}
         self.worker = Worker(self.folder, self.desk.store)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from browserless import HOME, Server, say, take
@@ -801,6 +804,39 @@ def test_a_file_that_is_too_large(gallery, monkeypatch):
     monkeypatch.setattr(module, "BYTES", 10)
     with pytest.raises(CannotShow, match="limit"):
         media.picture("key", "a.png", 320)
+
+
+def test_a_picture_that_two_ask_for_at_once_is_shown_to_both(gallery, monkeypatch):
+    _, root, _ = gallery
+    both = threading.Barrier(2, timeout=20)
+    media = Media(root, root.parent / "shared", 2)
+    decode, sync = Decoder.decode, os.fsync
+
+    def together(*given):
+        both.wait()
+        return decode(*given)
+
+    def slowly(number):
+        time.sleep(0.05)
+        sync(number)
+
+    monkeypatch.setattr(Decoder, "decode", together)
+    monkeypatch.setattr(os, "fsync", slowly)
+    with ThreadPoolExecutor(2) as people:
+        found = list(people.map(lambda _: media.picture("key", "a.png", 320), range(2)))
+    media.close()
+    assert found[0] == found[1]
+
+
+def test_a_picture_is_shown_where_the_disk_is_full(gallery, monkeypatch):
+    _, _, media = gallery
+
+    def full(_number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert media.picture("key", "a.png", 320)[0] == "image/png"
+    assert not list(media.cache.iterdir())
 
 
 def test_pixels_of_small_images_are_kept_exactly():

@@ -64,8 +64,7 @@ def test_released_items_are_free_at_once_and_an_owner_can_clear_all(office):
     ann = office.person("ann")
     assert office.store.write(lambda conn: queue.release(conn, ann, [leases[0].token])) == 1
     assert office.next("ben")[0].item == leases[0].item
-    assert office.store.write(lambda conn: queue.clear(conn, ann)) == 1
-    assert office.store.write(queue.clear) == 1
+    assert office.store.write(queue.clear) == 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 10])
@@ -108,7 +107,7 @@ def test_no_request_sees_a_mix_of_two_orders(office):
         while not stop.is_set():
             leases = office.store.write(lambda conn: queue.hand_out(conn, 1.0, ann, "tab", 5))
             seen.append(office.names(leases))
-            office.store.write(lambda conn: queue.clear(conn, ann))
+            office.store.write(queue.clear)
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -171,7 +170,7 @@ def test_whoever_comes_or_goes_changes_whom_an_item_waits_for(office):
     assert office.store.write(answers.reconsider) == 2
     assert (office.counter("status:unclear"), office.counter("closed")) == (0, 0)
     assert len(office.next("ann", 4)) == 4  # all of them are to be had, what waited before the rest
-    office.store.write(lambda conn: queue.clear(conn))
+    office.store.write(queue.clear)
     office.store.write(lambda conn: people.change(conn, 1.0, ann, active=False))
     assert office.store.write(answers.reconsider) == 2
     assert office.store.write(answers.reconsider) == 0

@@ -393,6 +393,32 @@ def test_every_doubtful_label_has_a_control_of_its_class_and_nobody_is_asked_twi
     assert office.store.write(lambda conn: review.enqueue(conn, 4, doubts, sound, 0)) == 0
 
 
+def test_controls_are_found_in_one_pass_over_the_labels(monkeypatch):
+    """Others wait for the writer meanwhile: of 20,000 labels each doubtful one had gone through all sound ones."""
+    looks = 0
+
+    class Counted(int):
+        def __hash__(self):
+            nonlocal looks
+            looks += 1
+            return int.__hash__(self)
+
+    class Nothing:
+        def execute(self, *_):
+            return self
+
+        def scalars(self):
+            return []
+
+        def scalar(self):
+            return 0
+
+    monkeypatch.setattr(review, "_labels", lambda _conn: {at: at % 3 for at in range(300)})
+    doubts = [review.Doubt(at, 1.0, None, "why") for at in range(100)]
+    assert review.enqueue(Nothing(), 1, doubts, [Counted(at) for at in range(100, 300)], 0) == 200
+    assert looks < 5 * 200
+
+
 def test_the_second_look_goes_to_somebody_else_blind_and_its_precision_is_known(office):
     doubtful(office)
     ben = office.person("ben")

@@ -49,7 +49,7 @@ def shop(tmp_path, clock):
     found = sources.find(table)
     folder.create(found)
     desk = Office(folder.database(), clock)
-    projects.create(desk.store, "notes", "text", list(CLASSES), sources.items(found))
+    projects.create(desk.store, "notes", "text", list(CLASSES), sources.take_stock(found).items)
     truth = {name: CLASSES.index(kind) for name, kind, _ in rows}
     names = {row["key"]: row["name"] for row in desk.rows(schema.item)}
     yield desk, Worker(folder, desk.store), lambda lease: truth[names[lease.item]]
@@ -288,7 +288,7 @@ def test_pictures_as_the_model_reads_them(tmp_path):
     (root / "notes.txt").write_text("x")
     (root / "torn.png").write_bytes(b"\x89PNG torn")
     source = sources.find(root)
-    found = [item.name for item in sources.items(source)]
+    found = [item.name for item in sources.take_stock(source).items]
     assert found == ["b.PNG", "torn.png", "deep/a.jpg"]
     pool = sources.vectors(source, [1, 2, 3], found, [None] * 3, 16)
     assert pool.ids.tolist() == [1, 3]
@@ -301,7 +301,7 @@ def test_pictures_as_the_model_reads_them(tmp_path):
 
 def test_what_is_no_source(tmp_path):
     with pytest.raises(BadInput, match="no pictures"):
-        list(sources.items(sources.find(tmp_path)))
+        sources.take_stock(sources.find(tmp_path))
     with pytest.raises(BadInput, match="there is no"):
         sources.find(tmp_path / "nowhere")
     (tmp_path / "x.pdf").write_text("x")
@@ -405,7 +405,7 @@ def test_labels_nobody_can_judge_get_no_second_look_and_no_advice(small, tmp_pat
     folder = Folder(tmp_path / "odd.ncalr")
     found = sources.find(table)
     folder.create(found)
-    projects.create(small.store, "odd", "text", list(CLASSES), sources.items(found))
+    projects.create(small.store, "odd", "text", list(CLASSES), sources.take_stock(found).items)
     rng = np.random.default_rng(0)
     for _ in range(40):
         small.label("ann", int(rng.integers(2)))

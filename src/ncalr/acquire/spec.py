@@ -48,6 +48,16 @@ def parse(text: str) -> Spec:
     raise BadInput(f"cannot read {text!r}; write it as name or name(option=value, ...)")
 
 
+def cut(text: str) -> tuple[str, str]:
+    """A name that may be no word, as a path or a model of a hub, and the options in the brackets at its end.
+
+    >>> cut("google/vit-base-patch16-224(frozen=true)")
+    ('google/vit-base-patch16-224', '(frozen=true)')
+    """
+    name, bracket, inside = text.rpartition("(") if text.endswith(")") else (text, "", "")
+    return name, bracket + inside
+
+
 def split(text: str) -> list[str]:
     """The specs of a comma-separated list; commas inside brackets and texts do not count.
 

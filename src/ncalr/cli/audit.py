@@ -36,9 +36,9 @@ def run(
     """
     import json
 
-    from ncalr.cli.query import check_out
+    from ncalr.cli.query import check_out, save_csv
     from ncalr.errors import BadInput
-    from ncalr.evaluate.audit_run import audit_run, audit_vectors, write_csv
+    from ncalr.evaluate.audit_run import audit_run, audit_vectors
 
     if out is not None:
         check_out(out, ".csv")
@@ -54,7 +54,7 @@ def run(
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
         if out is not None:
-            write_csv(out, report.rows)
+            save_csv(report.rows, out)
         return
     for line in report.words:
         print(line)
@@ -62,7 +62,7 @@ def run(
         advice = "keep" if row["suggested"] == row["label"] else str(row["suggested"])
         print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {advice:<14} {row['reason']}")
     if out is not None:
-        write_csv(out, report.rows)
+        save_csv(report.rows, out)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")
     for note in report.summary.get("notes", []):
         print(f"note: {note}")

@@ -49,15 +49,14 @@ def run(
 
 def examine(root: str | None = None) -> dict[str, Any]:
     """The facts as plain data."""
-    from importlib.util import find_spec
-
     from ncalr.data import DATASETS, data_root
     from ncalr.data.dataset import how_to_get, is_there
+    from ncalr.extras import installed
     from ncalr.loop.environment import environment
 
     place = data_root(root)
     extras = {
-        module: {"here": find_spec(module) is not None, "for": use, "install": f"pip install 'ncalr[{extra}]'"}
+        module: {"here": installed(module), "for": use, "install": f"pip install 'ncalr[{extra}]'"}
         for module, (extra, use) in EXTRAS.items()
     }
     datasets = {name: is_there(entry, place) for name, entry in DATASETS.items()}
@@ -73,21 +72,18 @@ def examine(root: str | None = None) -> dict[str, Any]:
     return {**environment(), "devices": _devices(), **found}
 
 
-def missing_web() -> None:
-    """The extra `web`, or the line that installs it."""
-    from importlib.util import find_spec
-
-    from ncalr.errors import MissingExtra
+def check_web() -> None:
+    """Raise where the extra `web` is missing, with the line that installs it."""
+    from ncalr.extras import check_installed
 
     for module in ("fastapi", "sqlalchemy", "alembic", "uvicorn", "PIL"):
-        if find_spec(module) is None:
-            raise MissingExtra(f"labelling needs {module}; install it with: pip install 'ncalr[web]'")
+        check_installed(module, "web", "labelling")
 
 
 def _devices() -> list[str]:
-    from importlib.util import find_spec
+    from ncalr.extras import installed
 
-    if find_spec("torch") is None:
+    if not installed("torch"):
         return ["cpu"]
     import torch
 

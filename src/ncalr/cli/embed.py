@@ -27,13 +27,12 @@ def run(
 
     Example: ncalr embed photos/ --network 'timm:resnet18(pretrained=true)' --out vectors.npy
     """
-    from ncalr.cli.doctor import missing_web
-    from ncalr.errors import BadInput, MissingExtra
-    from ncalr.learn.extras import installed
+    from ncalr.cli.doctor import check_web
+    from ncalr.errors import BadInput
+    from ncalr.extras import check_installed
 
-    missing_web()
-    if not installed("torch"):
-        raise MissingExtra("vectors are made by a network, which needs torch: pip install 'ncalr[torch,timm]'")
+    check_web()
+    check_installed("torch", "torch,timm", "a network that makes vectors")
     if out.suffix != ".npy" or not out.absolute().parent.is_dir():
         raise BadInput(f"vectors are written to a .npy file in a folder that is there, got {out}")
     from ncalr.web.vectors import embedded, items_of
@@ -47,16 +46,13 @@ def run(
 
 
 def _write(out: Path, rows: object) -> None:
-    import io
-
     import numpy as np
 
-    from ncalr.data.files import write_whole
+    from ncalr.data.files import written_whole
     from ncalr.errors import BadInput
 
-    content = io.BytesIO()
-    np.save(content, np.asarray(rows), allow_pickle=False)
     try:
-        write_whole(out, content.getvalue())
+        with written_whole(out) as file:
+            np.save(file, np.asarray(rows), allow_pickle=False)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None

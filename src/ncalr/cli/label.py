@@ -54,10 +54,10 @@ def run(
     import getpass
     import webbrowser
 
-    from ncalr.cli.doctor import missing_web
+    from ncalr.cli.doctor import check_web
     from ncalr.errors import BadInput
 
-    missing_web()
+    check_web()
     from ncalr.web import sources, start, worth
     from ncalr.web.folder import Folder
     from ncalr.web.guard import Address

@@ -27,12 +27,10 @@ def export(
     if form is not None:
         print(f"{_write_table(store, form, out):,} items written to {out}")
     elif folder.source().kind == "text":
-        endings = ", ".join(exchange.forms())
         raise BadInput(
             f"the export must end in {endings}, got {out.name!r}; a folder is for images, and these are texts"
         )
     elif any(letter.isalpha() for letter in out.suffix):
-        endings = ", ".join(exchange.forms())
         raise BadInput(
             f"labels are not written as {out.suffix}; expected {endings}, or a folder, whose name has no ending"
         )
@@ -96,12 +94,12 @@ def _write_table(store: Any, form: str, out: Path) -> int:
 
 def _written_whole(out: Path, rows: Any, write: Any) -> int:
     """`write(rows, file)` into a file that appears whole or not at all; how many rows there were."""
+    from ncalr.data.files import written_whole
     from ncalr.errors import BadInput
 
     if out.is_dir() or not out.absolute().parent.is_dir():
         what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
         raise BadInput(f"{out} {what}; name a file in a folder that is there")
-    part = out.with_name(out.name + ".part")
     count = 0
 
     def counted() -> Any:
@@ -111,9 +109,8 @@ def _written_whole(out: Path, rows: Any, write: Any) -> int:
             yield row
 
     try:
-        with part.open("wb") as file:
+        with written_whole(out) as file:
             write(counted(), file)
-        part.replace(out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from None
     return count
@@ -252,9 +249,9 @@ def _somebody(store: Any, name: str) -> Any:
 
 def _open(project: Path, empty: bool = False) -> tuple[Any, Any]:
     """The folder and its store; one that holds no project only where it may be `empty`."""
-    from ncalr.cli.doctor import missing_web
+    from ncalr.cli.doctor import check_web
 
-    missing_web()
+    check_web()
     from ncalr.web.folder import Folder
     from ncalr.web.store import projects
 

@@ -54,9 +54,9 @@ class _Meeting:
     """A project here and its twin there."""
 
     def __init__(self, project: Path, url: str, token: str) -> None:
-        from ncalr.cli.doctor import missing_web
+        from ncalr.cli.doctor import check_web
 
-        missing_web()
+        check_web()
         from ncalr.web.folder import Folder
         from ncalr.web.labelstudio import LabelStudio
         from ncalr.web.media import Media

@@ -247,25 +247,30 @@ def write(picks: Any, out: Path | None) -> None:
     """The picks in the form the file's name asks for."""
     import numpy as np
 
-    from ncalr.data.files import write_whole
+    from ncalr.data.files import write_whole, written_whole
 
     if out is None:
-        _write_csv(picks, sys.stdout)
+        _write_csv(picks.rows(), sys.stdout)
     elif out.suffix == ".npy":
-        array = io.BytesIO()
-        np.save(array, picks.ids)
-        write_whole(out, array.getvalue())
+        with written_whole(out) as file:
+            np.save(file, picks.ids)
     elif out.suffix == ".json":
         rows = {"strategy": picks.strategy, "notes": list(picks.notes), "picks": picks.rows()}
         write_whole(out, json.dumps(rows, indent=1) + "\n")
     else:
-        text = io.StringIO()
-        _write_csv(picks, text)
-        write_whole(out, text.getvalue())
+        save_csv(picks.rows(), out)
 
 
-def _write_csv(picks: Any, file: Any) -> None:
-    rows = picks.rows()
+def save_csv(rows: list[dict[str, Any]], out: Path) -> None:
+    """Rows as a table in a file."""
+    from ncalr.data.files import write_whole
+
+    text = io.StringIO()
+    _write_csv(rows, text)
+    write_whole(out, text.getvalue())
+
+
+def _write_csv(rows: list[dict[str, Any]], file: Any) -> None:
     writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

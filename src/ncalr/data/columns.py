@@ -182,10 +182,10 @@ class Reader:
 
     def read(self, start: int, stop: int) -> Array:
         """The rows start..stop-1."""
-        pieces = [self._piece(*piece) for piece in self.column.pieces(start, stop)[:1]]
-        for piece in self.column.pieces(start, stop)[1:]:
-            pieces = [np.array(done) for done in pieces] + [self._piece(*piece)]  # the buffer is about to be used again
-        return self.column.meant(pieces[0] if len(pieces) == 1 else np.concatenate(pieces))
+        pieces = self.column.pieces(start, stop)
+        if len(pieces) == 1:
+            return self.column.meant(self._piece(*pieces[0]))
+        return self.column.meant(np.concatenate([self._piece(*piece).copy() for piece in pieces]))  # one buffer for all
 
     def expect(self, start: int, stop: int) -> None:
         """Tell the system which rows will be read next, where it listens: those of the file that is open."""

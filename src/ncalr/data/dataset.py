@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.acquire.spec import Spec, parse
+from ncalr.acquire.spec import Spec, cut, parse
 from ncalr.data.embeddings import ID, LABEL, read_embeddings
 from ncalr.data.hub import chosen_split, columns_of, is_hub, read_split, splits_of
 from ncalr.data.images import ImagePool
@@ -61,7 +61,8 @@ from ncalr.data.tables import (
 )
 from ncalr.data.tables import columns_of as columns_of_table
 from ncalr.data.views import VIEWS, Apart, part, view_of
-from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, unknown
+from ncalr.errors import BadInput, NcalrError, Note, unknown
+from ncalr.extras import load as load_package
 
 Labels = npt.NDArray[np.int64]
 _MAPPED_FROM = 64 * 2**20  # bytes; smaller arrays are read at once
@@ -248,7 +249,7 @@ def source_and_options(name: str) -> tuple[str, str]:
     >>> source_and_options("digits(known=8)"), source_and_options("folder:/data/photos")
     (('digits', '(known=8)'), ('/data/photos', ''))
     """
-    return (_of_folder(name) or ("", *_cut(name.strip())))[1:]
+    return (_of_folder(name) or ("", *cut(name.strip())))[1:]
 
 
 def data_root(root: str | Path | None = None) -> Path:
@@ -289,7 +290,7 @@ def _read_name(text: str) -> tuple[str, Path | None, dict[str, Any]]:
     """Name, folder (for `folder:PATH`, or a path alone) and options."""
     parts = _of_folder(text)
     if parts is None:
-        name = _cut(text.strip())[0]
+        name = cut(text.strip())[0]
         spec = parse(text) if name.replace("-", "_").isidentifier() or "(" in name else Spec(name)
         return spec.name, None, spec.options
     _, path, options = parts
@@ -300,18 +301,12 @@ def _of_folder(text: str) -> tuple[str, str, str] | None:
     """What stands before a folder's path, the path, and its options in brackets; None for a set with a name."""
     text = text.strip()
     before = "folder:" if text.startswith("folder:") else ""
-    path, options = _cut(text.removeprefix(before))
+    path, options = cut(text.removeprefix(before))
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
     if not before and "/" not in path and (_is_known(path) or not (Path(path).is_dir() or _is_table(Path(path)))):
         return None
     return before, path, options
-
-
-def _cut(text: str) -> tuple[str, str]:
-    """What stands before the options, and the options in their brackets."""
-    name, bracket, inside = text.rpartition("(") if text.endswith(")") else (text, "", "")
-    return name, bracket + inside
 
 
 def _is_table(path: Path) -> bool:
@@ -700,11 +695,7 @@ _HUB = Entry(
     arrays=False,
 )
 def _digits(folder: Path) -> Parts:  # noqa: ARG001 (it ships with scikit-learn)
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise MissingExtra("digits ships with scikit-learn; install it with: pip install 'ncalr[sklearn]'") from None
-    found = load_digits()
+    found = load_package("sklearn.datasets", "sklearn", "the dataset digits").load_digits()
     images, truth = (found.images * 15).astype(np.uint8), found.target.astype(np.int64)
     order = drawn(len(truth), 0, "digits")
     test, pool = np.sort(order[:500]), np.sort(order[500:])

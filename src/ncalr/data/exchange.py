@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ import numpy.typing as npt
 from ncalr.acquire.door import SHAPES
 from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import stream
+from ncalr.data.files import written_whole
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 Array = npt.NDArray[Any]
 SUFFIXES = (".parquet", ".arrow", ".feather", ".npy", ".npz", ".safetensors")
@@ -96,25 +98,17 @@ def by_item(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_parquet(pool: ShardedPool | str | Path, path: str | Path) -> int:
-    """Write every column and the ids as one Parquet file; how many rows. Written beside it first, then put in place."""
+    """Write every column and the ids as one Parquet file, whole or not at all; how many rows."""
     pool = pool if isinstance(pool, ShardedPool) else ShardedPool(pool)
     arrow, parquet = _pyarrow()
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
     n = len(pool)
     ranges = [(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
-    writer = None
-    try:
-        for (start, stop), block in stream(pool.columns, ranges):
-            columns = {IDS: np.arange(start, stop), **block}
-            table = arrow.table({name: _arrow_array(arrow, values) for name, values in columns.items()})
-            writer = writer or parquet.ParquetWriter(part, table.schema)
+    blocks = ({IDS: np.arange(*rows), **block} for rows, block in stream(pool.columns, ranges))
+    tables = (arrow.table({name: _arrow_array(arrow, v) for name, v in block.items()}) for block in blocks)
+    first = next(tables)
+    with written_whole(Path(path)) as file, parquet.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
             writer.write_table(table)
-        if writer is not None:
-            writer.close()
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
     return n
 
 
@@ -211,10 +205,5 @@ def _arrow_array(arrow: Any, values: Array) -> Any:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra(
-            "Parquet and Arrow files need pyarrow; install it with: pip install 'ncalr[parquet]'"
-        ) from None
-    return arrow, parquet
+    what = "reading and writing Parquet and Arrow"
+    return load("pyarrow", "parquet", what), load("pyarrow.parquet", "parquet", what)

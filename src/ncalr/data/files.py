@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ncalr.errors import BadInput
 
@@ -29,19 +30,26 @@ def first_bytes(path: Path, most: int = -1) -> bytes:
         return b""
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write beside the file, sync, then take its place in one step; where that fails, the old file is as it was."""
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write beside this one; synced, it takes its place in one step. Where that fails, all is as it was."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write all of a file in one step; see `written_whole`."""
+    with written_whole(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def open_npy(path: Path, how: str = "with numpy.save") -> Any:

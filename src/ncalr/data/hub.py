@@ -18,7 +18,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ from ncalr.data.encoded import EncodedPool
 from ncalr.data.pool import Pool
 from ncalr.data.splits import Subset
 from ncalr.data.tables import BLOCK, Block, Format, Source, cells, ids_from, labels_from, pool_from
-from ncalr.errors import BadInput, MissingExtra, Note
+from ncalr.errors import BadInput, Note
+from ncalr.extras import load
 
 _SUFFIXES = (".parquet", ".arrow")
 _DEPTH = 3  # config/split/file
@@ -377,9 +377,9 @@ def _read(path: Path, parquet: Any, stream: Any) -> Any:
     kind = "Parquet" if path.suffix == ".parquet" else "Arrow"
     try:
         if kind == "Parquet":
-            with import_module("pyarrow.parquet").ParquetFile(path) as file:
+            with _arrow(".parquet").ParquetFile(path) as file:
                 return parquet(file)
-        mapped, ipc = arrow.memory_map(str(path)), import_module("pyarrow.ipc")
+        mapped, ipc = arrow.memory_map(str(path)), _arrow(".ipc")
         if mapped.read_at(6, 0) == b"ARROW1":
             return stream(ipc.open_file(mapped))
         if mapped.read_at(8, max(mapped.size() - 8, 0)) != _END_OF_STREAM:
@@ -389,10 +389,5 @@ def _read(path: Path, parquet: Any, stream: Any) -> Any:
         raise BadInput(f"{path} cannot be read as {kind} ({error}); is the file whole?") from None
 
 
-def _arrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError:
-        raise MissingExtra(
-            "reading datasets of the Hub needs pyarrow; install it with: pip install 'ncalr[parquet]'"
-        ) from None
+def _arrow(part: str = "") -> Any:
+    return load(f"pyarrow{part}", "parquet", "reading datasets of the Hub")

@@ -14,13 +14,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import index
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput, MissingExtra, Note
+from ncalr.errors import BadInput, Note
+from ncalr.extras import load
 from ncalr.pixels import ENDINGS, about_heic, in_eight_bits
 
 UNREADABLE = (OSError, ValueError, SyntaxError)
@@ -91,7 +93,10 @@ def image_shape(size: int | tuple[int, int], channels: int) -> tuple[int, int, i
     """The shape of one image, after looking at what was asked for."""
     if channels not in (1, 3):
         raise BadInput(f"channels must be 1 (grey) or 3 (colour), got {channels!r}")
-    height, width = (size, size) if isinstance(size, int) else size
+    try:
+        height, width = (index(side) for side in ((size, size) if isinstance(size, int) else size))
+    except (TypeError, ValueError):
+        height = width = 0
     if min(height, width) < 1:
         raise BadInput(f"size must be pixels, or (height, width), got {size!r}")
     return height, width, channels
@@ -121,11 +126,7 @@ def why(error: Exception, source: Any) -> str:
 
 def pillow() -> Any:
     """Pillow's images, or the line that installs them."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("reading images needs Pillow; install it with: pip install 'ncalr[images]'") from None
-    return Image
+    return load("PIL.Image", "images", "reading images")
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> tuple[list[str], list[Path]]:

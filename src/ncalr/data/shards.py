@@ -21,7 +21,6 @@ item: `checkpoint_predictions` are (items, checkpoints) here, `sampled_probs` (i
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -35,9 +34,9 @@ import numpy.typing as npt
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import Column, replaced
-from ncalr.data.files import sync_folder
+from ncalr.data.files import sync_folder, written_whole
 from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
-from ncalr.data.pool import Ids, positions_of
+from ncalr.data.pool import Ids, checked_ids, positions_of
 from ncalr.errors import BadInput, NotFinite, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.kernels import is_torch
@@ -194,20 +193,6 @@ def put_columns(
             path.unlink(missing_ok=True)
         _put(target, old, kinds, ready, out)
     return ShardedPool(target)
-
-
-def checked_ids(ids: Any, n: int) -> Ids:
-    """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
-    names = np.arange(n) if ids is None else np.array(ids)
-    if names.dtype == object and all(isinstance(name, str) for name in names):
-        names = names.astype(str)
-    if names.shape != (n,) or names.dtype.kind not in "iuU":
-        raise BadInput(f"ids must be {n} whole numbers or texts, got {names.dtype} of shape {names.shape}")
-    values, counts = np.unique(names, return_counts=True)
-    if len(values) < n:
-        raise BadInput(f"ids must not repeat; the first that does is {values[counts > 1][0].item()!r}")
-    names.flags.writeable = False
-    return names
 
 
 @contextmanager
@@ -560,20 +545,13 @@ def _save(path: Path, rows: Any) -> File:
     while block < _BLOCK_ROWS and block * width * 2 <= _BLOCK_BYTES:
         block *= 2
     sums = []
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            facts = {"descr": first.dtype.str, "fortran_order": False, "shape": (len(rows), *first.shape[1:])}
-            np.lib.format.write_array_header_1_0(file, facts)
-            for start in range(0, len(rows), block):
-                piece = rows[start : start + block]
-                sums.append(f"{checksum(piece):016x}")
-                file.write(piece.data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with written_whole(path) as file:
+        facts = {"descr": first.dtype.str, "fortran_order": False, "shape": (len(rows), *first.shape[1:])}
+        np.lib.format.write_array_header_1_0(file, facts)
+        for start in range(0, len(rows), block):
+            piece = rows[start : start + block]
+            sums.append(f"{checksum(piece):016x}")
+            file.write(piece.data)
     return File(path.name, path.stat().st_size, first.dtype.str, block, tuple(sums))
 
 

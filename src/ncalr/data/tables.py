@@ -19,7 +19,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.data.pool import ArrayPool
-from ncalr.data.shards import checked_ids
-from ncalr.errors import BadInput, MissingExtra, Note, NotFinite, unknown
+from ncalr.data.pool import ArrayPool, checked_ids
+from ncalr.errors import BadInput, Note, NotFinite, unknown
+from ncalr.extras import load
 
 _OTHER_SIGNS = ";\t"
 BLOCK = 4096  # rows that are turned into numbers at a time
@@ -405,10 +404,7 @@ def columns_of(path: Path) -> list[str]:
 
 def _first_line(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
-        try:
-            names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
-        except ImportError:
-            raise MissingExtra("reading Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
+        names: list[str] = _pyarrow("parquet").read_schema(path).names
         return names
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(2**20)
@@ -502,10 +498,7 @@ def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
 
 
 def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("reading Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
+    parquet = _pyarrow("parquet")
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -523,13 +516,17 @@ def cells(column: Any) -> Any:
     """The values of a piece of an Arrow column; vectors of one length as an array: an object a number is slow."""
     if str(column.type).startswith(("list<", "large_list<", "fixed_size_list<")) and not column.null_count:
         flat = column.flatten()
-        lengths = np.unique(import_module("pyarrow.compute").list_value_length(column).to_numpy(zero_copy_only=False))
+        lengths = np.unique(_pyarrow("compute").list_value_length(column).to_numpy(zero_copy_only=False))
         if len(lengths) == 1 and lengths[0] and not flat.null_count and str(flat.type) in _NUMBERS:
             return flat.to_numpy(zero_copy_only=False).reshape(len(column), -1)
     return column.to_pylist()
 
 
 _NUMBERS = {"halffloat", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+
+
+def _pyarrow(part: str) -> Any:
+    return load(f"pyarrow.{part}", "parquet", "reading Parquet")
 
 
 def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> Block:

@@ -8,7 +8,6 @@ Needs scikit-learn (the extra `sklearn`).
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from collections.abc import Sequence
@@ -19,9 +18,10 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.data.files import write_whole
+from ncalr.data.files import written_whole
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 WIDTH = 128  # of the vectors, at most
 FILE = "words.npz"
@@ -69,10 +69,9 @@ class Words:
 
     def save(self, folder: Path) -> None:
         """Write words.npz, beside a model; no pickle."""
-        out = io.BytesIO()
         terms = np.frombuffer(json.dumps([self.letters, self.terms]).encode(), np.uint8)
-        np.savez_compressed(out, terms=terms, rarity=self.rarity, directions=self.directions)
-        write_whole(folder / FILE, out.getvalue())
+        with written_whole(folder / FILE) as file:
+            np.savez_compressed(file, terms=terms, rarity=self.rarity, directions=self.directions)
 
     @classmethod
     def load(cls, folder: Path) -> Words:
@@ -89,12 +88,7 @@ class Words:
 
 
 def _counter(letters: bool, **known: Any) -> Any:
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError:
-        raise MissingExtra(
-            "learning from texts needs scikit-learn; install it with: pip install 'ncalr[sklearn]'"
-        ) from None
+    counter = load("sklearn.feature_extraction.text", "sklearn", "learning from texts").TfidfVectorizer
     if letters:
-        return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), max_features=_TERMS, **known)
-    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=_TERMS, **known)
+        return counter(analyzer="char", ngram_range=(1, 3), max_features=_TERMS, **known)
+    return counter(ngram_range=(1, 2), sublinear_tf=True, max_features=_TERMS, **known)

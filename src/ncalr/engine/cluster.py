@@ -19,12 +19,11 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import Any
 
 from ncalr.engine import Hint, Task
 from ncalr.engine.local import WorkersLost, cores, use_threads
-from ncalr.errors import MissingExtra
+from ncalr.extras import load
 
 RETRIES = 3
 LOOPBACK = "127.0.0.2"
@@ -37,7 +36,7 @@ class RayEngine:
     def __init__(
         self, workers: int | None = None, address: str | None = None, *, retries: int = RETRIES, gpus: bool = False
     ) -> None:
-        self.ray, self.retries = _ray(), retries
+        self.ray, self.retries = load("ray", "ray", "engine='ray'"), retries
         self._mine = not self.ray.is_initialized()
         self._before = {name: os.environ.get(name) for name in _TOKEN}
         if self._mine:
@@ -150,10 +149,3 @@ class _Place:
 def _run(task: Task, unit: Any, hint: Any) -> Any:
     use_threads()
     return task(unit, hint)
-
-
-def _ray() -> Any:
-    try:
-        return import_module("ray")
-    except ImportError:
-        raise MissingExtra("engine='ray' needs Ray; install it with: pip install 'ncalr[ray]'") from None

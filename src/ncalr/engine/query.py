@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -258,8 +259,8 @@ class _Query:
 
     def _of(self, strategy: str) -> _Query:
         """The same question with a strategy that needs nothing."""
-        other = object.__new__(_Query)
-        other.__dict__.update(self.__dict__, plan=resolve(strategy))
+        other = copy(self)
+        other.plan = resolve(strategy)
         return other
 
     # -- small things -------------------------------------------------------------------------------------------------

@@ -36,7 +36,6 @@ class Tally:
     groups: int = 1
     bars: Array = field(default_factory=lambda: np.zeros(0))  # (groups,) values below are of no interest
     moments: dict[str, Moments] = field(default_factory=dict)
-    count: int = 0  # items that were looked at
     group: Array = field(default_factory=lambda: np.zeros(0, np.int16))
     value: Array = field(default_factory=lambda: np.zeros(0))
     key: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -53,7 +52,6 @@ class Tally:
 
     def add(self, value: Array, group: Array | None, keys: Any, position: Any, parts: list[Array]) -> None:
         """Look at some items: those that may count are kept. `keys(rows)` gives lottery keys where they are needed."""
-        self.count += len(value)
         if not self.ok:
             self.let_go()
             return
@@ -76,7 +74,6 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Take another tally's candidates in."""
-        self.count += other.count
         self.ok &= other.ok
         self.names, self.kind = self.names or other.names, self.kind or other.kind
         for name, moments in other.moments.items():

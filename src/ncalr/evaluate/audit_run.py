@@ -5,8 +5,6 @@ Where the experiment knows the truth (a study), how well the audit did is said t
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +14,6 @@ import numpy as np
 
 from ncalr.data.dataset import load
 from ncalr.data.embeddings import read_embeddings
-from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput, unknown
@@ -127,15 +124,6 @@ def _judged(doubt: Any, wrong: Any) -> dict[str, float]:
     """How well a doubt finds the wrong labels."""
     right, other = -doubt[~wrong], -doubt[wrong]
     return {"auroc": auroc(right, other), "average precision": aupr_out(right, other)}
-
-
-def write_csv(path: Path | str, rows: list[dict[str, Any]]) -> None:
-    """The whole list."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(Path(path), text.getvalue().encode())
 
 
 def _chosen(runs: list[Run], strategy: str, seed: int | None) -> Run:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.dynamics.scores import softmax
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 
@@ -25,10 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 def probabilities(logits: Any) -> Floats:
     """The softmax of logits (n, c), in float64."""
-    wide = to_numpy(logits).astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    np.exp(wide, out=wide)
-    return np.asarray(wide / wide.sum(axis=1, keepdims=True), np.float64)
+    return softmax(to_numpy(logits))
 
 
 def calibration(probs: Any, labels: Any, *, bins: int = 15) -> dict[str, float]:

@@ -48,7 +48,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from ncalr.data.splits import class_labels, drawn
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.probe import finite_blocks, matrix, whole_numbers
 from ncalr.kernels import Array, Backend, choose
@@ -69,16 +68,6 @@ _TOGETHER = 16  # initialisations that are seeded at the same time
 _ROOM_BYTES = 64 << 20  # of inner products at a time
 _CACHE_BYTES = 1 << 20  # of which so many stay in the cache of one core
 _NAN = float("nan")
-
-
-@dataclass(frozen=True)
-class Split:
-    """Which classes are old, which are new, and which items have their label."""
-
-    old: Labels
-    new: Labels
-    labelled: Mask  # (n,)
-    weight: float  # share of old classes among the items without label: w of this file's docstring
 
 
 @dataclass(frozen=True)
@@ -127,31 +116,6 @@ class Estimate:
 
     classes: int
     tried: tuple[tuple[int, float], ...]  # each number of clusters, rising, and the accuracy on the labelled items
-
-
-def split(
-    truth: Any, *, old: float = 0.6, labelled: float = 0.5, seed: int = 0, permutation: int | None = None
-) -> Split:
-    """Old and new classes, and the labelled part of the old ones: by default 60-40 with one half.
-
-    old: the share of the classes that is old: the first ones, as Vaze et al. do for CIFAR, or drawn with the seed
-    `permutation`. labelled: the share of their items that is labelled, drawn without regard to the class.
-    """
-    truth = class_labels(truth)
-    for name, share in (("old", old), ("labelled", labelled)):
-        if not 0 < share <= 1:
-            raise BadInput(f"{name} is a share above 0 and up to 1, got {share}")
-    kinds = np.unique(truth)
-    known = max(1, round(old * len(kinds)))
-    order = np.arange(len(kinds)) if permutation is None else drawn(len(kinds), permutation, "known classes")
-    is_old = np.isin(truth, kinds[order[:known]])
-    turn = drawn(len(truth), seed, "discovery labelled")
-    turn = turn[is_old[turn]]
-    has_label = np.zeros(len(truth), bool)
-    has_label[turn[: max(1, round(labelled * len(turn)))]] = True
-    rest = is_old[~has_label]
-    weight = float(rest.mean()) if len(rest) else _NAN
-    return Split(np.sort(kinds[order[:known]]), np.sort(kinds[order[known:]]), has_label, weight)
 
 
 def discover(

@@ -95,9 +95,15 @@ def _line(subject: Subject, task: str, wishes: Wishes, found: Evaluation) -> Lin
 
 
 def _append(run: Run, line: Line) -> None:
-    """One line more; what a killed evaluation left of its last line is dropped."""
+    """One line more; what a killed evaluation left of its last line is dropped.
+
+    Locked: another evaluation, of other tasks perhaps, may be writing here, and what it wrote is no torn line.
+    """
+    import fcntl
+
     path = run.journal.folder / EVALUATIONS
     with path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
         file.write(json.dumps(plain(line), allow_nan=False).encode() + b"\n")

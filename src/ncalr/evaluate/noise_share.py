@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.dynamics.scores import softmax
 from ncalr.errors import BadInput
 
 Floats = npt.NDArray[np.float64]
@@ -97,11 +98,11 @@ def noise_share(
     found = _shares(logits, labels, best)
     tops = {kind: max(fit.likelihood for fit in fits if fit.kind == kind) for kind in kinds}
     alike = np.array([_shares(logits, labels, fit) for fit in fits if fit.likelihood >= tops[fit.kind] - CLOSE])
-    posterior = _posterior(_softmax(logits / best.tau), best.confusion, labels)
+    posterior = _posterior(softmax(logits / best.tau), best.confusion, labels)
     again = _bootstrap(logits, labels, best, draws, seed)
     low, high = _between(again, found, (1 - confidence) / 2)
     low, high = np.minimum(low, alike.min(axis=0)), np.maximum(high, alike.max(axis=0))
-    high = np.maximum(high, _contradicted(_softmax(logits), labels, confidence))
+    high = np.maximum(high, _contradicted(softmax(logits), labels, confidence))
     return NoiseShare(
         float(found[0]), float(low[0]), float(high[0]), found[1:], low[1:], high[1:],
         1 - posterior[np.arange(len(labels)), labels], posterior, best.confusion, best.tau, best.kind,
@@ -128,15 +129,15 @@ def _chosen(fits: list[_Fit], counts: Any) -> _Fit:
 
 def _fits(logits: Floats, labels: Any, kind: str) -> list[_Fit]:
     """At a grid of temperatures, finer around the best."""
-    found = [_Fit(kind, float(t), *_fit(_softmax(logits / t), labels, kind)) for t in TEMPERATURES]
+    found = [_Fit(kind, float(t), *_fit(softmax(logits / t), labels, kind)) for t in TEMPERATURES]
     tau = max(found, key=lambda fit: fit.likelihood).tau
     near = np.geomspace(tau / 1.3, tau * 1.3, 5)
-    return found + [_Fit(kind, float(t), *_fit(_softmax(logits / t), labels, kind)) for t in near]
+    return found + [_Fit(kind, float(t), *_fit(softmax(logits / t), labels, kind)) for t in near]
 
 
 def _shares(logits: Floats, labels: Any, fit: _Fit) -> Floats:
     """The share of wrong labels, and that of every class (1 + c,)."""
-    posterior = _posterior(_softmax(logits / fit.tau), fit.confusion, labels)
+    posterior = _posterior(softmax(logits / fit.tau), fit.confusion, labels)
     wrong = 1 - posterior[np.arange(len(labels)), labels]
     return np.array([wrong.mean(), *_means(wrong, labels, logits.shape[1])])
 
@@ -173,7 +174,7 @@ def _bootstrap(logits: Floats, labels: Any, best: _Fit, draws: int, seed: int) -
     rng = np.random.default_rng(seed)
     found = np.empty((draws, 1 + logits.shape[1]))
     near = best.tau * np.array([0.87, 1.0, 1.15])
-    probs = {t: _softmax(logits / t) for t in near}
+    probs = {t: softmax(logits / t) for t in near}
     for draw in range(draws):
         rows = rng.integers(0, len(labels), len(labels))
         fits = [(_fit(probs[t][rows], labels[rows], best.kind, best.confusion, 15), t) for t in near]
@@ -229,8 +230,3 @@ def _means(values: Floats, groups: Any, count: int) -> Floats:
     sizes = np.bincount(groups, minlength=count)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.bincount(groups, values, minlength=count) / np.where(sizes > 0, sizes, np.nan), np.float64)
-
-
-def _softmax(logits: Floats) -> Floats:
-    wide = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(wide / wide.sum(axis=1, keepdims=True), np.float64)

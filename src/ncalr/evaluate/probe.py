@@ -131,39 +131,43 @@ def probe(
     device: where to compute; without one, on the GPU if the features are there already, otherwise on the CPU.
     seed: for the part held out. A class with one item is never held out.
     """
-    data = _Data.at_the_door(train_features, train_labels, test_features, test_labels)
-    return _probe(data, C, grid, held_out, device, seed, tolerance, max_iterations)
-
-
-def probe_many(
-    datasets: Mapping[str, Sequence[Any]],
-    *,
-    C: float | None = None,
-    grid: Sequence[float] = GRID,
-    held_out: float = 0.2,
-    device: Any = None,
-    seed: int = 0,
-    tolerance: float = 1e-7,
-    max_iterations: int = 1000,
-) -> dict[str, Probe]:
-    """Probe several datasets: name → (train_features, train_labels, test_features, test_labels).
-
-    All shapes are checked before the first fit, and an error names the dataset.
-    """
-    if not datasets:
-        raise BadInput("no datasets: pass name → (train_features, train_labels, test_features, test_labels)")
-    ready, results = {}, {}
-    for name, arrays in datasets.items():
-        if isinstance(arrays, str | Mapping) or len(arrays) != 4:
-            raise BadInput(
-                f"dataset {name!r} must be four arrays (train_features, train_labels, test_features, test_labels)"
-            )
-        with _naming(name):
-            ready[name] = _Data.at_the_door(*arrays)
-    for name, data in ready.items():
-        with _naming(name):
-            results[name] = _probe(data, C, grid, held_out, device, seed, tolerance, max_iterations)
-    return results
+    train, test = matrix("train_features", train_features), matrix("test_features", test_features)
+    if train.shape[1] != test.shape[1]:
+        raise BadInput(
+            f"train_features have {train.shape[1]} columns and test_features {test.shape[1]}; "
+            "they must come from the same network"
+        )
+    labels = whole_numbers("train_labels", train_labels, len(train))
+    truth = whole_numbers("test_labels", test_labels, len(test))
+    if not len(truth):
+        raise BadInput("the test set is empty")
+    coarse = sorted({_strength(c) for c in ([C] if C is not None else grid)})
+    if not coarse:
+        raise BadInput("grid is empty; pass the C to try, or none for the default")
+    backend = choose(device, [train])
+    held = _held_out(labels, held_out, seed) if C is None else None
+    for _ in finite_blocks("test_features", test, backend):
+        pass  # rather than find a NaN after the fits
+    problem = _prepare(train, labels, backend, "train_features")
+    with _full_precision(backend):
+        path = _Path(coarse[0], problem.zeros())
+        if held is not None:
+            path = _search(problem, held, coarse, tolerance, max_iterations)
+        solution = _minimise(problem, path.start, path.C, tolerance, max_iterations)
+        found = problem.classifier(solution, path.C)
+    correct = found.predict(test, device) == truth
+    kinds, at = np.unique(truth, return_inverse=True)
+    return Probe(
+        top1=float(correct.mean()),
+        mean_per_class=float((np.bincount(at, correct) / np.bincount(at)).mean()),
+        C=path.C,
+        at_edge=C is None and path.C in (coarse[0], coarse[-1]),
+        grid=path.grid,
+        iterations=solution.iterations,
+        converged=solution.converged,
+        classes=len(found.classes),
+        unseen=tuple(np.setdiff1d(kinds, found.classes).tolist()),
+    )
 
 
 def fit_linear(
@@ -235,86 +239,13 @@ def finite_blocks(name: str, features: Array, backend: Backend, width: int = 0) 
         yield rows, block
 
 
-class _Data(NamedTuple):
-    train_features: Array
-    train_labels: Labels
-    test_features: Array
-    test_labels: Labels
-
-    @classmethod
-    def at_the_door(cls, train_features: Any, train_labels: Any, test_features: Any, test_labels: Any) -> _Data:
-        train, test = matrix("train_features", train_features), matrix("test_features", test_features)
-        if train.shape[1] != test.shape[1]:
-            raise BadInput(
-                f"train_features have {train.shape[1]} columns and test_features {test.shape[1]}; "
-                "they must come from the same network"
-            )
-        data = cls(
-            train,
-            whole_numbers("train_labels", train_labels, len(train)),
-            test,
-            whole_numbers("test_labels", test_labels, len(test)),
-        )
-        if not len(data.test_labels):
-            raise BadInput("the test set is empty")
-        return data
-
-
 def _strength(C: float) -> float:
     if not (np.isfinite(C) and C > 0):
         raise BadInput(f"C must be a number above 0 (larger = weaker penalty), got {C}")
     return float(C)
 
 
-@contextmanager
-def _naming(dataset: str) -> Iterator[None]:
-    """Errors that say which dataset they are about."""
-    try:
-        yield
-    except BadInput as error:
-        raise type(error)(f"{dataset}: {error}") from error
-
-
-# -- one probe ------------------------------------------------------------------------------------------------
-
-
-def _probe(
-    data: _Data,
-    C: float | None,
-    grid: Sequence[float],
-    held_out: float,
-    device: Any,
-    seed: int,
-    tolerance: float,
-    max_iterations: int,
-) -> Probe:
-    coarse = sorted({_strength(c) for c in ([C] if C is not None else grid)})
-    if not coarse:
-        raise BadInput("grid is empty; pass the C to try, or none for the default")
-    backend = choose(device, [data.train_features])
-    held = _held_out(data.train_labels, held_out, seed) if C is None else None
-    for _ in finite_blocks("test_features", data.test_features, backend):
-        pass  # rather than find a NaN after the fits
-    problem = _prepare(data.train_features, data.train_labels, backend, "train_features")
-    with _full_precision(backend):
-        path = _Path(coarse[0], problem.zeros())
-        if held is not None:
-            path = _search(problem, held, coarse, tolerance, max_iterations)
-        solution = _minimise(problem, path.start, path.C, tolerance, max_iterations)
-        found = problem.classifier(solution, path.C)
-    correct = found.predict(data.test_features, device) == data.test_labels
-    kinds, at = np.unique(data.test_labels, return_inverse=True)
-    return Probe(
-        top1=float(correct.mean()),
-        mean_per_class=float((np.bincount(at, correct) / np.bincount(at)).mean()),
-        C=path.C,
-        at_edge=C is None and path.C in (coarse[0], coarse[-1]),
-        grid=path.grid,
-        iterations=solution.iterations,
-        converged=solution.converged,
-        classes=len(found.classes),
-        unseen=tuple(np.setdiff1d(kinds, found.classes).tolist()),
-    )
+# -- the choice of C -------------------------------------------------------------------------------------------
 
 
 class _Path(NamedTuple):

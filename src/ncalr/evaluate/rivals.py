@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import unknown
-from ncalr.learn.extras import load
+from ncalr.extras import load
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def doubts_of(rival: str, probs: Any, labels: Any) -> Floats:
 
 def _cleanlab(probs: Any, labels: Any) -> Floats:
     """Confident learning (Northcutt et al. 2021): 1 - cleanlab's label quality, by self-confidence, its default."""
-    rank = load("cleanlab.rank", "cleanlab")
+    rank = load("cleanlab.rank", "cleanlab", "the rival cleanlab")
     return np.asarray(1 - rank.get_label_quality_scores(labels, probs, method="self_confidence"), np.float64)
 
 

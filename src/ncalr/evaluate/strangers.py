@@ -20,18 +20,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.acquire.spec import parse
+from ncalr.acquire.spec import Spec, cut, parse
 from ncalr.data.dataset import DATASETS, Dataset, Kind, data_root, images_below, load, read_classes
 from ncalr.data.files import open_npy
 from ncalr.data.hub import is_hub
+from ncalr.data.images import image_shape, pillow
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset
-from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.errors import BadInput, unknown
 
 NOVEL = "novel"
 SPLITS = ("test", "val", "all", "train")
 FOLDER = "folder:"
 SIZE = 64  # of images that come from files, as in a dataset of class folders
+Size = tuple[int, int]  # height and width in pixels
 UNNAMED = -1
 """The label of an item whose class is not known."""
 
@@ -62,31 +64,32 @@ def examples(name: str, dataset: Dataset, root: Path | str | None = None) -> Dat
     if ":" not in plain and plain not in DATASETS and folder.is_dir():
         found = load(f"folder:{folder}{name[len(plain) :]}")
     else:
-        fixed = size is not None and plain in DATASETS and "size" not in DATASETS[plain].options
-        found = load(plain if fixed else name, root)
+        if size is not None and plain in DATASETS and "size" not in DATASETS[plain].options:
+            others = {option: value for option, value in parse(name).options.items() if option != "size"}
+            found = load(str(Spec(plain, others)), root)
+        else:
+            found = load(name, root)
     return replace(found, pool=_fitted(found.pool, name, size, dataset), test=_fitted(found.test, name, size, dataset))
 
 
-def resized(images: Any, size: int) -> Any:
-    """Images (n, h, w, c) of uint8 as (n, size, size, c)."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("resizing images needs Pillow; install it with: pip install 'ncalr[images]'") from None
+def resized(images: Any, size: int | tuple[int, int]) -> Any:
+    """Images (n, h, w, c) of uint8 with as many pixels a side, or (height, width) pixels."""
+    pictures = pillow()
     if images.ndim != 4 or images.dtype != np.uint8:
         raise BadInput(
             f"only images (n, height, width, channels) of uint8 can be resized, got {images.dtype} {images.shape}"
         )
-    made = np.empty((len(images), size, size, images.shape[3]), np.uint8)
-    way = Image.Resampling.BOX if size < images.shape[1] else Image.Resampling.BICUBIC
+    height, width, _ = image_shape(size, 1)
+    made = np.empty((len(images), height, width, images.shape[3]), np.uint8)
+    way = pictures.Resampling.BOX if height < images.shape[1] else pictures.Resampling.BICUBIC
     for at, image in enumerate(images):
-        flat = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
-        made[at] = np.asarray(flat.resize((size, size), way)).reshape(size, size, -1)
+        flat = pictures.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        made[at] = np.asarray(flat.resize((width, height), way)).reshape(height, width, -1)
     return made
 
 
-def _fitted(pool: Pool, name: str, size: int | None, dataset: Dataset) -> Pool:
-    if size is not None and tuple(pool.shape[:2]) != (size, size):
+def _fitted(pool: Pool, name: str, size: Size | None, dataset: Dataset) -> Pool:
+    if size is not None and tuple(pool.shape[:2]) != size:
         pool = ArrayPool(resized(pool.read(slice(None)), size))
     if tuple(pool.shape) != tuple(dataset.pool.shape):
         raise BadInput(
@@ -96,7 +99,7 @@ def _fitted(pool: Pool, name: str, size: int | None, dataset: Dataset) -> Pool:
     return pool
 
 
-def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strangers, int | None]:
+def _find(name: str, dataset: Dataset, root: Path | str | None) -> tuple[Strangers, Size | None]:
     if name == NOVEL:
         return _novel(dataset), None
     plain, size = _sized(name)
@@ -158,11 +161,11 @@ def _novel(dataset: Dataset) -> Strangers:
     return Strangers.unnamed(dataset.apart.test)
 
 
-def _sized(name: str) -> tuple[str, int | None]:
+def _sized(name: str) -> tuple[str, Size | None]:
     """The name without its brackets, and the size in them."""
-    plain, bracket, inside = name.rpartition("(") if name.endswith(")") else (name, "", "")
-    size = parse(f"options{bracket}{inside}").options.get("size")
-    return plain, None if size is None else int(size)
+    plain, options = cut(name)
+    size = parse(f"options{options}").options.get("size")
+    return plain, None if size is None else image_shape(size, 1)[:2]
 
 
 def _arrays(folder: Path, split: str) -> Strangers:

@@ -598,7 +598,7 @@ def coverage_gain(kernel, slots, best, worth, out):
 coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True, error_model="numpy")
+@parallel(FAST)
 def coverage_drop(kernel, slots, old, new, worth, out):
     """Sum over slots of worth * (max(0, kernel[slot, j] - old) - max(0, kernel[slot, j] - new)) for each item j."""
     n, width = kernel.shape[1], 2048

@@ -23,7 +23,6 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import numpy as np
 from scipy.stats import binomtest
 
 from ncalr.lab.evaluations import read_evaluations
@@ -68,15 +67,21 @@ def cards(run: Run, classes: int, random: Run | None = None) -> list[Card]:
 
 def control(line: dict[str, Any]) -> list[float] | None:
     """Accuracy on the control items of a round, and Wilson's interval; None where there are none."""
-    if "control" not in line:
+    hits, count = control_hits(line)
+    if not count:
         return None
+    between = binomtest(hits, count).proportion_ci(method="wilson")
+    return [hits / count, float(between.low), float(between.high)]
+
+
+def control_hits(line: dict[str, Any]) -> tuple[int, int]:
+    """How many control items of a round were predicted right, and how many there were; refused ones do not count."""
+    if "control" not in line:
+        return 0, 0
     answers = dict(zip(line["ids"], line["labels"], strict=True))
     pairs = zip(line["control"]["ids"], line["control"]["predicted"], strict=True)
     right = [guess == answers[item] for item, guess in pairs if answers[item] >= 0]
-    if not right:
-        return None
-    between = binomtest(sum(right), len(right)).proportion_ci(method="wilson")
-    return [float(np.mean(right)), float(between.low), float(between.high)]
+    return sum(right), len(right)
 
 
 def advice(made: list[Card]) -> str:

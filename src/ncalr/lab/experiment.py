@@ -73,11 +73,6 @@ class Experiment:
                 raise unknown("experiment value", key, known)
         return cls(**values)
 
-    @classmethod
-    def from_toml(cls, path: Path | str) -> Experiment:
-        """From a TOML file."""
-        return cls.from_dict(read_toml(path))
-
 
 def read_toml(path: Path | str) -> dict[str, Any]:
     """What stands in a TOML file."""

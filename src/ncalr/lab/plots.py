@@ -7,13 +7,13 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from ncalr.errors import MissingExtra, Note
+from ncalr.errors import Note
+from ncalr.extras import check_installed
 
 COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3aa0b5", "#a33a5c", "#5a6b2a", "#444444")
 
@@ -370,8 +370,7 @@ def _number(value: Any) -> float:
 
 def check_plots() -> None:
     """Raise where pictures cannot be drawn, before the work that they would show."""
-    if find_spec("matplotlib") is None:
-        raise MissingExtra("a report needs matplotlib; install it with: pip install 'ncalr[lab]'")
+    check_installed("matplotlib", "lab", "a report")
 
 
 def _figure(width: float, height: float, shape: tuple[int, int] = (1, 1)) -> tuple[Any, Any]:

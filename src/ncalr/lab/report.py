@@ -19,7 +19,7 @@ from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.alike import why_apart
-from ncalr.lab.card import card_section
+from ncalr.lab.card import card_section, control_hits
 from ncalr.lab.comparison import apart, cost, made_by, of_first, power, savings, unanswered
 from ncalr.lab.evaluation_report import evaluations, evaluations_as_markdown
 from ncalr.lab.evaluations import read_evaluations
@@ -342,18 +342,15 @@ def control_estimates(runs: list[Run]) -> dict[str, dict[int, tuple[int, int]]]:
     """For each strategy and number of labels: how many control items were predicted right, and how many there were.
 
     They are drawn at random from what is not labelled yet and predicted before they are asked about, so their share is
-    an unbiased estimate of the accuracy there, whatever the strategy picks beside them. Refused ones do not count.
+    an unbiased estimate of the accuracy there, whatever the strategy picks beside them.
     """
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for run in runs:
         for line in run.lines:
-            if "control" not in line:
-                continue
-            answers = dict(zip(line["ids"], line["labels"], strict=True))
-            pairs_ = zip(line["control"]["ids"], line["control"]["predicted"], strict=True)
-            known = [(guess, answers[item]) for item, guess in pairs_ if answers[item] >= 0]
-            hits, count = found.setdefault(run.strategy, {}).get(spent(line), (0, 0))
-            found[run.strategy][spent(line)] = (hits + sum(g == a for g, a in known), count + len(known))
+            if "control" in line:
+                rows, hits = found.setdefault(run.strategy, {}), control_hits(line)
+                before = rows.get(spent(line), (0, 0))
+                rows[spent(line)] = (before[0] + hits[0], before[1] + hits[1])
     return found
 
 
@@ -430,7 +427,7 @@ def section(title: str, picture: str, words: str) -> str:
 def _classes_picked(runs: list[Run], names: list[str]) -> str:
     counts: dict[str, Any] = {}
     seeds: dict[str, int] = {}
-    top = max((label for run in runs for line in run.lines for label in line.get("labels", [])), default=0) + 1
+    top = _class_count(runs)
     for run in runs:
         labels = [label for line in run.lines[1:] for label in line.get("labels", []) if label >= 0]
         counts[run.strategy] = counts.get(run.strategy, np.zeros(top)) + np.bincount(labels, minlength=top)

@@ -19,8 +19,8 @@ from ncalr.errors import BadInput
 from ncalr.lab.claims import MEMBERS, claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.learn.learner import Job, Learner, Model, fit_each
-from ncalr.loop.journal import Journal, read_claim
-from ncalr.loop.run import Plan, Setting, clear_training, rounds
+from ncalr.loop.journal import Journal, clear_training, read_claim
+from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay, spent
 from ncalr.loop.stopping import stops_of
 

@@ -42,13 +42,14 @@ from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomS
 
 from ncalr.dynamics.recorder import Recorder
 from ncalr.errors import BadInput, NotFinite, NotRecorded, unknown
-from ncalr.learn.extras import installed, load
+from ncalr.extras import installed, load
 from ncalr.learn.tap import Tap
 
 Forward = Callable[[Any, Any], Any]
 """From a model and the inputs of a batch to logits (n, c), or to an output that has `logits`."""
 
 LABELS = ("labels", "label", "label_ids")
+LIGHTNING = "a callback for Lightning"
 
 
 class PoolWatcher:
@@ -264,7 +265,7 @@ def lightning_callback(
     if at not in ("training", "validation"):
         raise unknown("time to record", at, ("training", "validation"))
     if not (installed("lightning") or installed("pytorch_lightning")):
-        load("lightning", "lightning")
+        load("lightning", "lightning", LIGHTNING)
     made = type("LightningRecorder", (_LightningHooks, *_lightning_bases()), {"__doc__": _LightningHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
     watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
@@ -294,7 +295,7 @@ def trainer_callback(
     """
     if at not in ("epoch", "step"):
         raise unknown("time to record", at, ("epoch", "step"))
-    base = load("transformers", "hf").TrainerCallback
+    base = load("transformers", "hf", "a callback for the Hugging Face Trainer").TrainerCallback
     made = type("TrainerRecorder", (_TrainerHooks, base), {"__doc__": _TrainerHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
     watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
@@ -396,7 +397,7 @@ def _lightning_bases() -> tuple[Any, ...]:
     used = [sys.modules[name].Callback for name in names if name in sys.modules]
     if used:
         return tuple(dict.fromkeys(used))
-    return (load(next(name for name in names if installed(name)), "lightning").Callback,)
+    return (load(next(name for name in names if installed(name)), "lightning", LIGHTNING).Callback,)
 
 
 def _fresh(batches: Any) -> Iterator[Any]:

@@ -29,10 +29,6 @@ class Progress:
         """All trainings ended."""
 
 
-class Quiet(Progress):
-    """Says nothing."""
-
-
 class Terminal(Progress):
     """A live line a run: round, epoch, accuracy, NC1, images a second, time left."""
 
@@ -89,4 +85,4 @@ class Terminal(Progress):
 
 def progress_for(wanted: bool | None) -> Progress:
     """A live display where it is wanted, or, if nobody said, where there is a terminal to show it."""
-    return Terminal() if wanted or (wanted is None and sys.stderr.isatty()) else Quiet()
+    return Terminal() if wanted or (wanted is None and sys.stderr.isatty()) else Progress()

@@ -22,13 +22,13 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 Array = npt.NDArray[Any]
 Predict = Callable[[Array], Array]
@@ -151,10 +151,7 @@ def clone(estimator: Any) -> Any:
 
 def sklearn_part(part: str) -> Any:
     """A part of scikit-learn, loaded when it is needed."""
-    try:
-        return import_module(f"sklearn.{part}" if part else "sklearn")
-    except ImportError:
-        raise MissingExtra("SklearnLearner needs scikit-learn: pip install scikit-learn") from None
+    return load(f"sklearn.{part}" if part else "sklearn", "sklearn", "SklearnLearner")
 
 
 def name_of(estimator: Any) -> str:

@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.files import write_whole
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import load
 
 
 def _safetensors() -> Any:
-    try:
-        from safetensors import numpy as module
-    except ImportError:
-        raise MissingExtra("saving a model needs safetensors; install it with: pip install 'ncalr[torch]'") from None
-    return module
+    return load("safetensors.numpy", "torch", "saving a model")
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ncalr.acquire.query import query
 from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput, MissingExtra
-from ncalr.learn.extras import installed
+from ncalr.extras import installed
 from ncalr.learn.learner import Job, Learner, Record, needs_of
 from ncalr.types import Picks
 

@@ -3,8 +3,8 @@
 A run directory holds `journal.jsonl`, `experiment.json` (what the run is, so that another experiment is not written
 into it), `environment.json` (versions, code, machine, torch's threads) and a lock against a second writer. Lines are
 only ever appended, and synced; resuming a run is reading them again. A line that was torn by a crash has no newline at
-its end: it is cut off with a word, and its round is made again. `data.json` is the fingerprint of the data, where they
-are known when a folder is begun: with other data nothing goes on.
+its end: it is left out with a word, its round is made again, and the new line takes its place. `data.json` is the
+fingerprint of the data, where they are known when a folder is begun: with other data nothing goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +52,13 @@ class Journal:
             write_whole(self.folder / FILE, json.dumps(environment(), indent=1))
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every whole line; a torn last one is cut off."""
-        if not self.path.exists():
-            return []
-        content = self.path.read_bytes()
-        end = content.rfind(b"\n") + 1
+        """Every whole line; a torn last one is left out.
+
+        To read changes nothing: what looks torn may be a line that another process is writing.
+        """
+        content, end = self._content()
         if end < len(content):
             self.notes.append(f"the last line of {self.path} was torn ({len(content) - end} bytes) and is dropped")
-            with self.path.open("r+b") as file:
-                file.truncate(end)
-                os.fsync(file.fileno())
         found = []
         for number, line in enumerate(content[:end].splitlines(), 1):
             try:
@@ -74,14 +71,18 @@ class Journal:
         return found
 
     def append(self, line: dict[str, Any]) -> None:
-        """One more line; when this returns, it is on disk. Where the disk is full nothing of it is left behind."""
+        """One more line, in the place of a torn one; when this returns, it is on disk.
+
+        Where the disk is full nothing of it is left behind.
+        """
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
-        size = self.path.stat().st_size if self.path.exists() else 0
+        _, size = self._content()
         try:
             if not self.writes:
                 keep_environment(self.folder, line.get("round", 0))
                 self.writes = True
             with self.path.open("ab") as file:
+                file.truncate(size)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -92,6 +93,11 @@ class Journal:
                 f"the journal {self.path} could not be written ({error}); nothing is lost: every round before this one "
                 "is in it. Make room and resume"
             ) from error
+
+    def _content(self) -> tuple[bytes, int]:
+        """What is in the file, and how many bytes of that are whole lines."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return content, content.rfind(b"\n") + 1
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -188,6 +194,21 @@ def has_learnt(folder: Path) -> bool:
     return any(b'"accuracy":' in journal.read_bytes() for journal in journals(folder))
 
 
+def training_folder(run: Path) -> Path:
+    """Where the training that is under way keeps its checkpoint, so that a killed one goes on from there."""
+    return run / "training"
+
+
+def clear_training(run: Path) -> None:
+    """Nothing is left to go on from, as its line is in the journal. What is not a training's own stays where it is."""
+    from ncalr.learn.storage import Checkpoint
+
+    folder = training_folder(run)
+    Checkpoint(folder, "").clear()
+    with suppress(OSError):  # it is not there, or not empty
+        folder.rmdir()
+
+
 def keep_data(folder: Path, data: Fingerprint) -> None:
     """Keep the fingerprint of the data where nothing was begun; where something was, they must be the same.
 
@@ -200,9 +221,7 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
         return
     mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
     if mended or not has_begun(folder):
-        from ncalr.learn.storage import Checkpoint
-
-        Checkpoint(folder / "training", "").clear()  # of a first training that was killed: it learnt from other data
+        clear_training(folder)  # a first one that was killed: it learnt from other data
         write_whole(path, json.dumps(data, indent=1))
     else:
         check_data(folder, data)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -36,7 +35,7 @@ from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.answers import Doubts, Policy, policy
-from ncalr.loop.journal import Journal
+from ncalr.loop.journal import Journal, clear_training, training_folder
 from ncalr.loop.labels import agreed, doubted
 from ncalr.loop.state import Line, State, names_of, replay
 from ncalr.loop.stopping import Stops
@@ -171,21 +170,6 @@ def run(
 def model_folder(run: Path, number: int) -> Path:
     """Where the model of a round lies, if it is kept."""
     return run / "models" / f"round-{number:02d}"
-
-
-def training_folder(run: Path) -> Path:
-    """Where the training that is under way keeps its checkpoint, so that a killed one goes on from there."""
-    return run / "training"
-
-
-def clear_training(run: Path) -> None:
-    """Its line is in the journal: nothing is left to go on from. What is not a training's own stays where it is."""
-    from ncalr.learn.storage import Checkpoint
-
-    folder = training_folder(run)
-    Checkpoint(folder, "").clear()
-    with suppress(OSError):  # it is not there, or not empty
-        folder.rmdir()
 
 
 def _keep(which: str, model: Model, run: Path, number: int) -> None:
@@ -501,7 +485,8 @@ def _next_best(plan: Plan, model: Model, asked: list[Any], count: int, number: i
     )
     ids = picks.ids.tolist()
     found = _others(ids, asked, count)
-    places = np.array([ids.index(item) for item in found], np.intp)
+    at = {item: place for place, item in enumerate(ids)}
+    places = np.array([at[item] for item in found], np.intp)
     parts = {name: values[places] for name, values in picks.parts.items()}
     return found, _reasons(replace(picks, ids=picks.ids[places], scores=picks.scores[places], parts=parts))
 

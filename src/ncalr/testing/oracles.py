@@ -4,7 +4,7 @@ case = testing.OracleCase(lambda: MyOracle(), ids=pool.ids, classes=10)
 
 @pytest.mark.parametrize("check", testing.ORACLE_CHECKS, ids=lambda check: check.__name__)
 def test_my_oracle(check):
-check(case)
+    check(case)
 """
 
 from __future__ import annotations

@@ -33,9 +33,11 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
-from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.errors import BadInput, unknown
+from ncalr.extras import load
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
+from ncalr.web.store.filling import batches
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 BATCH = 500
@@ -75,19 +77,19 @@ class Record:
     text: str | None = None
 
 
-def records(conn: Connection, everything: bool = False) -> Iterator[Record]:
-    """The items that somebody answered (or all of them), in the order of their names' rows."""
+def records(conn: Connection) -> Iterator[Record]:
+    """The items that somebody answered, in the order of their names' rows."""
     names = projects.classes(conn)
     known = {person.id: person.name for person in people.everyone(conn)}
     item, state = schema.item, schema.state
-    joined = item.join(state, state.c.item_id == item.c.id, isouter=everything)
+    joined = item.join(state, state.c.item_id == item.c.id)
     wanted = select(item.c.id, item.c.name, item.c.text, state).select_from(joined).order_by(item.c.id)
     with conn.execution_options(yield_per=BATCH).execute(wanted) as rows:
         for part in rows.partitions(BATCH):
             votes, asked = _opinions(conn, [row.id for row in part], names, known)
             for row in part:
                 opinions = tuple(votes.get(row.id, ()))
-                if opinions or everything:
+                if opinions:
                     yield _record(row, opinions, asked.get(row.id), names)
 
 
@@ -193,7 +195,7 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
     """
     now, count = store.clock.now(), 0
     texts: dict[str, list[int]] = {}  # the items of each text; read once, where a record goes by its text
-    for batch in _batches(given):
+    for batch in batches(given, BATCH):
         count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts))
     return count
 
@@ -399,7 +401,7 @@ def _write_parquet(given: Iterable[Record], target: Any) -> None:
     }
     schema_ = pa.schema(list(kinds.items()))
     with parquet.ParquetWriter(target, schema_) as out:
-        for batch in _batches(given):
+        for batch in batches(given, BATCH):
             out.write_table(pa.Table.from_pylist([_plain(record) for record in batch], schema=schema_))
 
 
@@ -412,12 +414,7 @@ def _read_parquet(source: Path) -> Iterator[Record]:
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("Parquet needs pyarrow; install it with: pip install 'ncalr[parquet]'") from None
-    return pa, parquet
+    return load("pyarrow", "parquet", "Parquet"), load("pyarrow.parquet", "parquet", "Parquet")
 
 
 def _write_labelstudio(given: Iterable[Record], target: Any) -> None:
@@ -539,17 +536,6 @@ def _marked(plain: str, name: str) -> str:
 def _alike(name: str) -> str:
     """The same for names that some file system takes for one."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _batches(given: Iterable[Record]) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    for record in given:
-        batch.append(record)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {

@@ -37,6 +37,7 @@ class Media:
     def __init__(self, root: Path, cache: Path, decoders: int = 2) -> None:
         self.root, self.cache = root.resolve(), cache
         cache.mkdir(parents=True, exist_ok=True)
+        self._keeping = threading.Lock()
         self._decoders: LifoQueue[Decoder] = LifoQueue()
         for _ in range(decoders):
             self._decoders.put(Decoder())
@@ -56,7 +57,8 @@ class Media:
                     raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
                 except OSError:
                     raise NotThere(f"there is no such picture: {self._where(name)}") from None
-        write_whole(kept, kind_.encode() + b"\n" + picture)
+        with self._keeping, suppress(OSError):  # others may ask for it at once; what cannot be kept can be shown
+            write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
 
     def warm_up(self) -> None:

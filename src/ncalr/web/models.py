@@ -21,7 +21,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +33,7 @@ from ncalr.data.words import FILE as WORDS
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
 from ncalr.evaluate.calibration import probabilities
+from ncalr.extras import installed
 from ncalr.learn.learner import Learner, Model
 from ncalr.learn.sklearn_learner import vectors
 from ncalr.web import sources
@@ -67,7 +67,7 @@ class Choice:
     def of(cls, rules: Settings, pool: Pool) -> Choice:
         """A network for images, where torch is installed; else a linear model on vectors or pixels."""
         images = len(pool.shape) == 3
-        if (images or rules.network) and find_spec("torch") is not None:
+        if (images or rules.network) and installed("torch"):
             return cls(rules.network or "resnet8", rules.recipe or "digits")
         return cls(freedom=FREEDOM / max(_spread(pool), 1e-12))
 

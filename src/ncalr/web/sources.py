@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,11 +64,6 @@ def take_stock(source: Source) -> Stock:
     pool = read_table(source.path, text=source.text_column, id_column=source.id_column or None)
     assert isinstance(pool, TextPool)  # noqa: S101 (a column of texts was named)
     return Stock([NewItem(str(name), text) for name, text in zip(pool.ids.tolist(), pool.texts, strict=True)])
-
-
-def items(source: Source) -> Iterator[NewItem]:
-    """The items of a source."""
-    yield from take_stock(source).items
 
 
 class NothingToRead(BadInput):

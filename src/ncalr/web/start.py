@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from sqlalchemy import Connection, select
 from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.tables import TEXT_COLUMNS, columns_of
 from ncalr.data.words import WIDTH
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.errors import BadInput
+from ncalr.extras import check_installed
 from ncalr.web import exchange, sources
 from ncalr.web.folder import Folder, Source
 from ncalr.web.sources import Stock
@@ -129,8 +129,7 @@ def check_rules(rules: Settings, source: Source, items: int, classes: int) -> No
         shape = (sources.check_embeddings(Path(source.embeddings), items),)
     if not rules.network and not rules.recipe:
         return
-    if find_spec("torch") is None:
-        raise MissingExtra("--network and --recipe need torch; install it with: pip install 'ncalr[torch]'")
+    check_installed("torch", "torch", "--network or --recipe")
     from ncalr.learn.nets import network
     from ncalr.learn.nets.external import is_external
     from ncalr.learn.recipes import recipe

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncalr.acquire.evidence import Evidence, Outputs
-from ncalr.errors import NotFinite, UnknownName, unknown
+from ncalr.errors import NotFinite, unknown
 from ncalr.kernels import Array, Backend
 
 NEEDS = {
@@ -178,8 +178,7 @@ def wants(space: str) -> set[str]:
 
 def _known(space: str) -> tuple[set[str], set[str]]:
     if space not in NEEDS:
-        error: UnknownName = unknown("space", space, NEEDS)
-        raise error
+        raise unknown("space", space, NEEDS)
     return NEEDS[space]
 
 

@@ -33,9 +33,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
-from ncalr.acquire.spec import parse
+from ncalr.acquire.spec import cut, parse
 from ncalr.errors import BadInput, unknown
-from ncalr.learn.extras import load
+from ncalr.extras import load
 
 LENGTH = 128  # tokens of a text
 _BLOCK = 4096  # texts a call of the tokeniser
@@ -164,7 +164,7 @@ def timm_network(
     otherwise; small images gain from `size` where the network was pretrained on large ones.
     """
     height, width, channels = _image_shape(f"timm:{name}", shape)
-    timm = load("timm", "timm")
+    timm = load("timm", "timm", f"timm:{name}")
     if ":" not in name and not timm.is_model(name):
         raise unknown("network in timm", name, timm.list_models(), "timm.list_models() lists them.")
     net = _fetched(
@@ -206,7 +206,7 @@ def hf_network(
             f"hf:{name} takes images (height, width, channels) or token ids (length,), the pool has items of shape "
             f"{shape}"
         )
-    transformers = load("transformers", "hf")
+    transformers = load("transformers", "hf", f"hf:{name}")
     config = _config(transformers, name)
     if hasattr(config, "vision_config") and hasattr(config, "text_config"):
         raise BadInput(
@@ -242,7 +242,7 @@ def tokenise(name: str, texts: Sequence[str], length: int = LENGTH) -> npt.NDArr
     if length < 1:
         raise BadInput(f"length must be at least 1 token, got {length}")
     name = name.removeprefix("hf:")
-    transformers = load("transformers", "hf")
+    transformers = load("transformers", "hf", f"hf:{name}")
     padding = _padding(_config(transformers, name), name)
     tokeniser = _fetched(
         f"the tokeniser of hf:{name}",
@@ -299,11 +299,11 @@ def read_name(text: str) -> tuple[str, str, dict[str, Any]]:
     ('hf', 'google/vit-base-patch16-224', {'frozen': True})
     """
     kind, _, rest = text.strip().partition(":")
-    name, bracket, inside = rest.rpartition("(") if rest.endswith(")") else (rest, "", "")
+    name, options = cut(rest)
     name = name.strip()
     if not name:
         raise BadInput(f"cannot read {text!r}; write it as {kind}:NAME or {kind}:NAME(option=value, ...)")
-    return kind, name, parse(f"options{bracket}{inside}").options
+    return kind, name, parse(f"options{options}").options
 
 
 def _vision_network(

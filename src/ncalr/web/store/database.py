@@ -10,7 +10,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, select, t
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from ncalr.errors import BadInput, MissingExtra, NcalrError
+from ncalr.errors import BadInput, NcalrError
+from ncalr.extras import check_installed
 from ncalr.web.store import schema
 from ncalr.web.store.clock import Clock, SteadyClock
 from ncalr.web.store.writer import Writer
@@ -98,8 +98,7 @@ def open_engine(url: str | Path) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
     if parsed.get_backend_name() == "postgresql":
-        if find_spec("psycopg") is None:
-            raise MissingExtra("PostgreSQL needs psycopg; install it with: pip install 'ncalr[postgres]'")
+        check_installed("psycopg", "postgres", "PostgreSQL")
         return create_engine(
             parsed.set(drivername="postgresql+psycopg"), pool_size=10, max_overflow=40, pool_pre_ping=True
         )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table
+
+T = TypeVar("T")
+
+
+def batches(given: Iterable[T], size: int) -> Iterator[list[T]]:
+    """So many at a time, for transactions that are short."""
+    rest = iter(given)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def fill(conn: Connection, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:

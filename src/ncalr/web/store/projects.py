@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput, unknown
 from ncalr.web.store import schema
 from ncalr.web.store.database import Store
-from ncalr.web.store.filling import fill
+from ncalr.web.store.filling import batches, fill
 
 KINDS = ("image", "text")
 BATCH = 5000
@@ -123,7 +122,7 @@ def create(
 def add_items(store: Store, items: Iterable[NewItem]) -> int:
     """Append items that are not there yet; how many were new. They join the first order behind what is in it."""
     added = 0
-    for batch in _batches(items):
+    for batch in batches(items, BATCH):
         added += store.write(lambda conn, batch=batch: _insert(conn, batch))  # type: ignore[misc]
     if added:
         _tidy(store)
@@ -220,12 +219,6 @@ def _tidy(store: Store) -> None:
             conn.execution_options(isolation_level="AUTOCOMMIT")
             for table in (schema.item, schema.ranking):
                 conn.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
-
-
-def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
 
 
 def _insert(conn: Connection, batch: list[NewItem]) -> int:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from ncalr.web.store import schema
 from ncalr.web.store.database import Store
+from ncalr.web.store.filling import batches
 
 BATCH = 2000
 LIMIT = 20_000
@@ -50,8 +50,8 @@ def prepare(store: Store, ranked: Iterable[Ranked]) -> int:
     for left in store.read(_left_behind):
         clear(store, left)
     epoch = store.write(_fresh_epoch)
-    rest, rank = iter(ranked), 0
-    while batch := list(islice(rest, BATCH)):
+    rank = 0
+    for batch in batches(ranked, BATCH):
         rows = [
             {**asdict(entry), "epoch": epoch, "rank": rank + at, "why": json.dumps(entry.why) if entry.why else None}
             for at, entry in enumerate(batch)

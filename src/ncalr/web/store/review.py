@@ -9,8 +9,9 @@ The audit that says which labels are doubtful is any function from labels to `Do
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from sqlalchemy import Connection, func, insert, select
@@ -51,31 +52,22 @@ def enqueue(
     rng = np.random.default_rng(seed)
     fresh = [doubt for doubt in doubts if doubt.item_id in given and doubt.item_id not in asked]
     taken = asked | {doubt.item_id for doubt in fresh}
-    pairs: list[Doubt] = []
-    kinds: list[bool] = []
+    alike: dict[int, list[int]] = defaultdict(list)  # items that may be a control, by their label
+    for item in sound:
+        if item in given and item not in taken:
+            alike[given[item]].append(item)
+    lines: list[tuple[Doubt, bool]] = []  # with whether it is doubtful
     for doubt in fresh:
-        pairs.append(doubt)
-        kinds.append(True)
-        matching = [at for at in sound if at not in taken and given.get(at) == given[doubt.item_id]]
+        lines.append((doubt, True))
+        matching = alike[given[doubt.item_id]]
         if matching:
-            control = matching[int(rng.integers(len(matching)))]
-            taken.add(control)
-            pairs.append(Doubt(control, 0.0, None, "control"))
-            kinds.append(False)
+            control = matching.pop(int(rng.integers(len(matching))))
+            lines.append((Doubt(control, 0.0, None, "control"), False))
     start = 1 + int(conn.execute(select(func.max(schema.review.c.id))).scalar() or 0)
+    shuffled = (lines[at] for at in rng.permutation(len(lines)))
     rows = [
-        {
-            "id": start + place,
-            "item_id": pairs[at].item_id,
-            "given": given[pairs[at].item_id],
-            "doubtful": kinds[at],
-            "suspicion": pairs[at].suspicion,
-            "suggestion": pairs[at].suggestion,
-            "reason": pairs[at].reason,
-            "epoch": epoch,
-            "status": "open",
-        }
-        for place, at in enumerate(rng.permutation(len(pairs)))
+        {**asdict(line), "id": place, "given": given[line.item_id], "doubtful": kind, "epoch": epoch, "status": "open"}
+        for place, (line, kind) in enumerate(shuffled, start)
     ]
     if rows:
         conn.execute(insert(schema.review), rows)
