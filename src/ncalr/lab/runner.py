@@ -18,7 +18,8 @@ import numpy as np
 from ncalr.errors import BadInput
 from ncalr.lab.claims import MEMBERS, claim_experiment
 from ncalr.lab.experiment import Experiment
-from ncalr.learn.learner import Job, Learner, Model, fit_each
+from ncalr.learn.learner import Job, Learner, Model, fit_each, needs_of
+from ncalr.loop.answers import policy
 from ncalr.loop.journal import Journal, clear_training, read_claim
 from ncalr.loop.run import Plan, Setting, rounds
 from ncalr.loop.state import Line, State, replay, spent
@@ -100,6 +101,10 @@ def conduct_together(
     """
     with ExitStack() as locks:
         runs = [run for place in range(len(parts)) for run in _open_all(parts, place, seeds, locks)]
+        asked = [part.experiment for part in parts]
+        first_needs = needs_of(*(strategy for one in asked for strategy in one.strategies)).union(
+            *(policy(one.answers).needs for one in asked)
+        )  # not of those that wait: after a kill they are others, and the record says what was looked at
         for run in runs:
             _tell(watcher, run)
         waiting = [run for run in runs if run.job is not None]
@@ -117,7 +122,7 @@ def conduct_together(
                 waiting[:] = [run for run in waiting if _same(run) != key]
                 if began is not None:
                     began(len(begun) - 1, begun[-1])
-                wanted = frozenset().union(*(run.job.needs for run in begun[-1] if run.job is not None))
+                wanted = job.needs | (first_needs if job.round == 1 else set())
                 with first.journal.threads():
                     yield replace(job, needs=wanted)
 
