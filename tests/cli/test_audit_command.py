@@ -129,10 +129,26 @@ def test_labels_of_vectors(vectors, tmp_path):
     assert {row["label"] for row in rows} == {"a", "b", "c"}
 
 
+def test_ids_of_vectors_and_labels_in_two_files(vectors, tmp_path):
+    """What `ncalr suggest` takes is audited: names from a table, and the labels of a later round."""
+    items, labels, wrong = vectors
+    (tmp_path / "ids.csv").write_text("id,path\n" + "".join(f"i{at},p{at}\n" for at in range(160)))
+    rows = [f"i{line}" for line in labels.read_text().split()[1:]]
+    (tmp_path / "first.csv").write_text("\n".join(["id,label", *rows[:50]]))
+    (tmp_path / "later.csv").write_text("\n".join(["id,label", *rows[50:]]))
+    given = [tmp_path / "first.csv", tmp_path / "later.csv", "--ids", tmp_path / "ids.csv", "--out", tmp_path / "o.csv"]
+    done = CliRunner().invoke(app, ["audit", *map(str, (items, *given)), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    found = [row["id"] for row in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())]
+    assert len(found) == 100
+    assert len({*found[:12]} & {f"i{at}" for at in wrong}) >= 8
+
+
 def test_files_and_folders_are_not_mixed_up(vectors, folder):
     items, labels, _ = vectors
     for words, said in (
         ([folder, labels], "is no file"),
+        ([folder, "--ids", labels], "is no file"),
         ([items, labels, "--strategy", "random"], "is a file of vectors"),
         ([items], "has 0 labels; an audit with 3 folds needs more of them"),
     ):

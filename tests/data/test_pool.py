@@ -36,7 +36,7 @@ def test_a_mapped_file_is_not_read_whole(tmp_path):
         (np.zeros((2, 4, 4), np.float32), None, "uint8"),
         (np.zeros(3), None, "got float64 of shape"),
         (np.zeros((2, 3)), [1, 1], "repeat; 1 do, the first is 1;"),
-        (np.zeros((2, 3)), [1], "2 whole numbers or texts"),
+        (np.zeros((2, 3)), [1], "there are 2 items, and ids for 1"),
         (np.zeros((2, 3)), [1.5, 2.5], "whole numbers or texts"),
     ],
 )

@@ -80,7 +80,7 @@ def test_images_are_mapped_and_get_their_channel(tmp_path):
         (np.array([[1.0, np.inf]]), {}, NotFinite, "NaN or infinity"),
         (ITEMS, {"ids": [1, 2]}, BadInput, "different numbers of rows"),
         (ITEMS, {"ids": range(24)}, BadInput, "ids must be 23 whole numbers"),
-        (ITEMS, {"ids": [1] * 23}, BadInput, "the first that does is 1"),
+        (ITEMS, {"ids": [1] * 23}, BadInput, "1 do, the first is 1"),
         (ITEMS, {"ids": 7}, BadInput, "ids must be"),
         (ITEMS, {"ids": [0.5] * 23}, BadInput, "whole numbers or texts"),
         (ITEMS, {"ids": np.full(23, 2**63, np.uint64)}, BadInput, "below 2"),

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ncalr.data.files import first_bytes
 from ncalr.data.images import UNREADABLE, decoded, image_shape, pillow, why
-from ncalr.data.shards import checked_ids
+from ncalr.data.pool import checked_ids
 from ncalr.errors import BadInput
 
 

@@ -54,15 +54,7 @@ class ArrayPool:
                 f"whole numbers (n, length); got {array.dtype} of shape {array.shape}"
             )
         self.items = array[..., None] if array.ndim == 3 else array
-        self.ids = np.arange(len(array)) if ids is None else np.asarray(ids)
-        if self.ids.shape != (len(array),) or self.ids.dtype.kind not in "iuU":
-            raise BadInput(
-                f"ids must be {len(array)} whole numbers or texts, got {self.ids.dtype} of shape {self.ids.shape}"
-            )
-        values, counts = np.unique(self.ids, return_counts=True)
-        if len(values) < len(array):
-            twice = values[counts > 1]
-            raise BadInput(f"ids must not repeat; {len(twice):,} do, the first is {twice[0].item()!r}; name each once")
+        self.ids = checked_ids(ids, len(array))
         if self.items.dtype.kind == "f":
             for start in range(0, len(array), 65536):
                 fine = np.isfinite(self.items[start : start + 65536])
@@ -89,6 +81,24 @@ class ArrayPool:
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+def checked_ids(ids: Any, n: int) -> Ids:
+    """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
+    names = np.arange(n) if ids is None else np.array(ids)
+    if names.dtype == object and all(isinstance(name, str) for name in names.flat):  # as pandas has texts
+        names = names.astype(str)
+    if names.dtype.kind not in "iuU":
+        raise BadInput(f"ids must be {n} whole numbers or texts, got {names.dtype} of shape {names.shape}")
+    if names.shape != (n,):
+        count = f"{len(names):,}" if names.ndim == 1 else f"an array of shape {names.shape}"
+        raise BadInput(f"there are {n:,} items, and ids for {count}; give each item one, in the order of the items")
+    values, counts = np.unique(names, return_counts=True)
+    if len(values) < n:
+        twice = values[counts > 1]
+        raise BadInput(f"ids must not repeat; {len(twice):,} do, the first is {twice[0].item()!r}; name each once")
+    names.flags.writeable = False
+    return names
 
 
 def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:

@@ -37,7 +37,7 @@ from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import Column, replaced
 from ncalr.data.files import sync_folder
 from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
-from ncalr.data.pool import Ids, positions_of
+from ncalr.data.pool import Ids, checked_ids, positions_of
 from ncalr.errors import BadInput, NotFinite, unknown
 from ncalr.geometry.statistics import to_numpy
 from ncalr.kernels import is_torch
@@ -194,20 +194,6 @@ def put_columns(
             path.unlink(missing_ok=True)
         _put(target, old, kinds, ready, out)
     return ShardedPool(target)
-
-
-def checked_ids(ids: Any, n: int) -> Ids:
-    """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
-    names = np.arange(n) if ids is None else np.array(ids)
-    if names.dtype == object and all(isinstance(name, str) for name in names):
-        names = names.astype(str)
-    if names.shape != (n,) or names.dtype.kind not in "iuU":
-        raise BadInput(f"ids must be {n} whole numbers or texts, got {names.dtype} of shape {names.shape}")
-    values, counts = np.unique(names, return_counts=True)
-    if len(values) < n:
-        raise BadInput(f"ids must not repeat; the first that does is {values[counts > 1][0].item()!r}")
-    names.flags.writeable = False
-    return names
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.dataset import load
-from ncalr.data.embeddings import read_embeddings
+from ncalr.data.embeddings import Files, read_embeddings
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
@@ -69,8 +69,9 @@ def audit_run(
 
 def audit_vectors(
     items: Path | str,
-    labels: Path | str | None = None,
+    labels: Files | None = None,
     *,
+    ids: Any = None,
     seed: int = 0,
     folds: int = 3,
     recipe: str = "",
@@ -79,10 +80,10 @@ def audit_vectors(
 ) -> AuditReport:
     """The labels of vectors in a file (`ncalr.data.embeddings`), judged by perceptrons that were not shown them."""
     _check_rivals(rivals)
-    found = read_embeddings(items, labels)
+    found = read_embeddings(items, labels, ids)
     known = found.labels >= 0
     if known.sum() < 2 * folds:
-        raise BadInput(f"{labels or items} has {known.sum()} labels; an audit with {folds} folds needs more of them")
+        raise BadInput(f"{items} has {known.sum()} labels; an audit with {folds} folds needs more of them")
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
     of = {"items": str(items), "seed": seed}
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
