@@ -142,7 +142,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where the report goes; the first directory if none.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for its pictures as SVG and PDF, for a paper.")] = None,
     root: Root = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, for programs.")] = False,
 ) -> None:
     """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one.
 
