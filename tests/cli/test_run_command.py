@@ -39,6 +39,7 @@ def test_run_resume_report(tmp_path):
     assert curves.split("\n", 1)[1].strip() in page
     assert (tmp_path / "figures" / "learning-curves.pdf").read_bytes().startswith(b"%PDF")
     assert page.count("<figure class=card><img") == 10 + 12
+    assert "before the network had settled on its own labels" in page, "three epochs are not enough"
     assert "What ncal wanted most" in page
     assert "What ncal wanted least" in page
     assert "Distances between class means" in page

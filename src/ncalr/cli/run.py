@@ -180,6 +180,8 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
         _print_noises(found["noises"])
     else:
         _print_table(*result_rows(found))
+    for note in found.get("caution", []):
+        print(f"note: {note}", file=sys.stderr)
     print(f"report: {page}")
 
 
