@@ -153,16 +153,18 @@ def test_arrays_are_audited_as_files_are(vectors):
 def test_ids_of_vectors_and_labels_in_two_files(vectors, tmp_path):
     """What `ncalr suggest` takes is audited: names from a table, and the labels of a later round."""
     items, labels, wrong = vectors
-    (tmp_path / "ids.csv").write_text("id,path\n" + "".join(f"i{at},p{at}\n" for at in range(160)))
-    rows = [f"i{line}" for line in labels.read_text().split()[1:]]
+    (tmp_path / "ids.csv").write_text("id,path\n" + "".join(f"the-image-{at},p{at}\n" for at in range(160)))
+    rows = [f"the-image-{line}" for line in labels.read_text().split()[1:]]
     (tmp_path / "first.csv").write_text("\n".join(["id,label", *rows[:50]]))
     (tmp_path / "later.csv").write_text("\n".join(["id,label", *rows[50:]]))
     given = [tmp_path / "first.csv", tmp_path / "later.csv", "--ids", tmp_path / "ids.csv", "--out", tmp_path / "o.csv"]
     done = CliRunner().invoke(app, ["audit", *map(str, (items, *given)), "--device", "cpu"])
     assert done.exit_code == 0, done.output
+    listed = [line for line in done.output.splitlines() if " -> " in line]
+    assert len({line.index(" -> ") for line in listed}) == 1, "columns"
     found = [row["id"] for row in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())]
     assert len(found) == 100
-    assert len({*found[:12]} & {f"i{at}" for at in wrong}) >= 8
+    assert len({*found[:12]} & {f"the-image-{at}" for at in wrong}) >= 8
 
 
 def test_files_and_folders_are_not_mixed_up(vectors, folder):

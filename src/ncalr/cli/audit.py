@@ -62,9 +62,16 @@ def run(
         return
     for line in report.words:
         print(line)
-    for row in report.rows[:top]:
-        advice = "keep" if row["suggested"] == row["label"] else str(row["suggested"])
-        print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {advice:<14} {row['reason']}")
+    shown = report.rows[:top]
+    advice = ["keep" if row["suggested"] == row["label"] else str(row["suggested"]) for row in shown]
+    first, second, third = (
+        max(map(len, column), default=0)
+        for column in ([str(row["id"]) for row in shown], [str(row["label"]) for row in shown], advice)
+    )
+    for row, word in zip(shown, advice, strict=True):
+        print(
+            f"{row['rank']:>4}  {row['id']!s:<{first}}  {row['label']!s:<{second}}  -> {word:<{third}}  {row['reason']}"
+        )
     if out is not None:
         write_csv(out, report.rows)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")

@@ -56,14 +56,19 @@ class ArrayPool:
         self.items = array[..., None] if array.ndim == 3 else array
         self.ids = checked_ids(ids, len(array))
         if self.items.dtype.kind == "f":
-            for start in range(0, len(array), 65536):
-                fine = np.isfinite(self.items[start : start + 65536])
-                if not fine.all():
-                    row, place = (int(number) for number in np.argwhere(~fine)[0])
-                    raise NotFinite(
-                        f"the pool's vectors hold NaN or infinity, the first in row {start + row} (id "
-                        f"{self.ids[start + row].item()!r}), dimension {place}; mend or leave out those items"
-                    )
+            self._check_finite()
+
+    def _check_finite(self) -> None:
+        bad: list[int] = []
+        for start in range(0, len(self), 65536):
+            fine = np.isfinite(self.items[start : start + 65536]).all(axis=1)
+            bad += (start + np.flatnonzero(~fine)).tolist()
+        if bad:
+            place = int(np.flatnonzero(~np.isfinite(self.items[bad[0]]))[0])
+            raise NotFinite(
+                f"{len(bad):,} of the pool's {len(self):,} vectors hold NaN or infinity, the first in row {bad[0]} (id "
+                f"{self.ids[bad[0]].item()!r}), dimension {place}; mend or leave out those items"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
