@@ -1,8 +1,16 @@
 """ncalr: reliable active learning from unreliable labels.
 
-    import ncalr
-    picks = ncalr.query("ncal", 500, features=…, logits=…, labelled_features=…, labels=…, checkpoint_predictions=…)
-    picks.ids
+    ncalr.suggest(500, vectors, labels)           the next items to label, from vectors and the labels so far
+    ncalr.audit_vectors(vectors, labels)          which of those labels to check again
+    ncalr.query("ncal", 500, features=…, …)       the next items, from the arrays of your own model
+    ncalr.audit(features, logits, labels)         which labels to check, from the arrays of your own model
+    ncalr.Recorder(items, classes)                what your training loop tells `query`
+    ncalr.query_pool("ncal", 500, "pool/", …)     the same of a pool on disk
+    ncalr.run("digits", "ncal", budgets=…, …)     the whole loop: train, ask, label, again
+    ncalr.strategies()                            what can be asked for; `ncalr.strategy` and `ncalr.selector` add to it
+
+Errors that are meant for you are `ncalr.errors.NcalrError`. Experiments are in `ncalr.lab`, suites for what you write
+in `ncalr.testing`.
 
 Names below load on first use, so that importing ncalr costs nothing.
 """
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from ncalr.dynamics import Recorder
     from ncalr.engine.query import query_pool
     from ncalr.evaluate.audit import audit
+    from ncalr.evaluate.audit_run import audit_vectors
     from ncalr.geometry import ClassStatistics
     from ncalr.learn.suggest import suggest
     from ncalr.loop.whole import run
@@ -31,6 +40,7 @@ _HOME = {
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
     "audit": "ncalr.evaluate.audit",
+    "audit_vectors": "ncalr.evaluate.audit_run",
     "query": "ncalr.acquire.query",
     "query_pool": "ncalr.engine.query",
     "run": "ncalr.loop.whole",
@@ -47,6 +57,7 @@ __all__ = [
     "Strategy",
     "__version__",
     "audit",
+    "audit_vectors",
     "query",
     "query_pool",
     "run",

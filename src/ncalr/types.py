@@ -47,6 +47,13 @@ class Picks:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        """A few of them, and the notes: all is in `ids`, `scores` and `parts`."""
+        first = [f"{name!r} ({score:.4g})" for name, score in zip(self.ids[:5].tolist(), self.scores, strict=False)]
+        more = [", ..."] if len(self) > len(first) else []
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"Picks: {len(self)} ids by {self.strategy or 'nobody'}, {', '.join(first)}{''.join(more)}{notes}"
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary a pick: rank, id, score, parts."""
         return [

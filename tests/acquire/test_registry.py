@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -274,6 +276,65 @@ def test_a_broken_package_stops_no_other(monkeypatch):
             assert {"margin", "theirs"} <= strategies().keys()
     finally:
         registry._load.cache_clear()
+
+
+# -- files and cells of one's own ------------------------------------------------------------------------------
+
+MINE = """
+import ncalr
+
+@ncalr.strategy("{name}", needs={{"features"}})
+def mine(evidence):
+    "Mine."
+    return evidence["features"][:, 0]
+"""
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """Name these files; what they register goes with the test."""
+    monkeypatch.setattr(registry, "_STRATEGIES", dict(strategies()))
+
+    def name(*paths):
+        monkeypatch.setenv("NCALR_STRATEGIES", os.pathsep.join(map(str, paths)))
+        registry._load.cache_clear()
+
+    yield name
+    monkeypatch.delenv("NCALR_STRATEGIES", raising=False)
+    registry._load.cache_clear()
+
+
+def test_files_with_strategies_are_loaded_by_name(files, tmp_path):
+    (tmp_path / "one_of_mine.py").write_text(MINE.format(name="mine_one"))
+    (tmp_path / "two_of_mine.py").write_text(MINE.format(name="mine_two"))
+    files(tmp_path / "one_of_mine.py", tmp_path / "two_of_mine.py")
+    assert query("mine_one", 1, features=np.array([[1.0], [2.0]])).ids.tolist() == [1]
+    assert strategies()["mine_two"].summary == "Mine."
+
+
+def test_a_file_that_cannot_be_loaded_is_named(files, tmp_path):
+    (tmp_path / "broken_of_mine.py").write_text("1 / 0")
+    files(tmp_path / "broken_of_mine.py")
+    with pytest.raises(BadInput, match=r"NCALR_STRATEGIES: .*broken_of_mine\.py cannot be loaded \(ZeroDivisionError"):
+        strategies()
+    files(tmp_path / "no_such.py")
+    with pytest.raises(BadInput, match=r"no_such\.py, expected a Python file with strategies"):
+        strategies()
+    files()
+    with pytest.raises(UnknownName, match=r"one of your own: NCALR_STRATEGIES=FILE\.py"):
+        resolve("mine_three")
+
+
+def test_a_cell_that_is_run_again_replaces_its_strategy(files):
+    cell = MINE.format(name="mine_cell")
+    space = {"__name__": "notebook"}
+    exec(cell, space)
+    exec(cell.replace("[:, 0]", "[:, 0] * -1"), space)
+    assert query("mine_cell", 1, features=np.array([[1.0], [2.0]])).ids.tolist() == [0]
+    with pytest.raises(BadInput, match="there is a strategy 'mine_cell' already"):
+        exec(cell, {"__name__": "elsewhere"})
+    with pytest.raises(BadInput, match="there is a strategy 'margin' already"):
+        exec(MINE.format(name="margin"), space)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import ncalr
 from ncalr.cli.app import app
 from ncalr.errors import BadInput
 from ncalr.evaluate.audit_run import audit_run, audit_vectors, tolerant_learner
@@ -41,16 +43,17 @@ def test_doubtful_labels_are_listed(folder, tmp_path):
     lines = done.output.splitlines()
     assert "random, seed 0: 200 labels, of which an estimated" in lines[0]
     assert "most doubtful classes" in lines[1]
-    assert "the truth is known here: 2" in lines[2]
-    assert [line.split()[0] for line in lines[3:8]] == ["1", "2", "3", "4", "5"]
-    assert "all 200 labels" in lines[8]
-    assert lines[9].startswith("note: a log of 3 checkpoints is short")
+    assert "networks agree with" in lines[2]
+    assert "the truth is known here: 2" in lines[3]
+    assert [line.split()[0] for line in lines[4:9]] == ["1", "2", "3", "4", "5"]
+    assert "all 200 labels" in lines[9]
+    assert lines[10].startswith("note: a log of 3 checkpoints is short")
     rows = list(csv.DictReader((tmp_path / "doubts.csv").read_text().splitlines()))
     assert len(rows) == 200
     assert float(rows[0]["doubt"]) > float(rows[-1]["doubt"])
     assert float(rows[0]["geometry"]) > float(rows[-1]["geometry"])
     assert float(rows[0]["disagreement"]) >= float(rows[-1]["disagreement"])
-    assert float(lines[2].split("AUROC of ")[1].split()[0]) > 0.85
+    assert float(lines[3].split("AUROC of ")[1].split()[0]) > 0.85
 
 
 def test_for_programs(folder):
@@ -129,10 +132,46 @@ def test_labels_of_vectors(vectors, tmp_path):
     assert {row["label"] for row in rows} == {"a", "b", "c"}
 
 
+def test_arrays_are_audited_as_files_are(vectors):
+    """Names or numbers, an item each or by id; what is said of all labels is a line each, not thousands of numbers."""
+    items, labels, _ = vectors
+    by_file = audit_vectors(items, labels, device="cpu")
+    named = {int(row["id"]): row["label"] for row in csv.DictReader(labels.read_text().splitlines())}
+    names = [named.get(at) for at in range(160)]
+    numbers = np.array(["abc".index(name) if name else -1 for name in names])
+    for given in (named, names, numbers):
+        found = ncalr.audit_vectors(np.load(items), given, device="cpu")
+        assert [row["id"] for row in found.rows] == [row["id"] for row in by_file.rows]
+    assert {row["label"] for row in found.rows} == {"0", "1", "2"}
+    agreed = found.summary["agreement"]
+    assert 0.7 < agreed["low"] < agreed["share"] < agreed["high"] < 1
+    assert f"agree with {agreed['share']:.1%} of the labels that they were not shown" in found.words[2]
+    assert found.words[0].endswith(f"look at the first {math.ceil(100 * found.summary['high'])}")
+    assert repr(found).splitlines()[1].strip() == found.words[0]
+
+
+def test_ids_of_vectors_and_labels_in_two_files(vectors, tmp_path):
+    """What `ncalr suggest` takes is audited: names from a table, and the labels of a later round."""
+    items, labels, wrong = vectors
+    (tmp_path / "ids.csv").write_text("id,path\n" + "".join(f"the-image-{at},p{at}\n" for at in range(160)))
+    rows = [f"the-image-{line}" for line in labels.read_text().split()[1:]]
+    (tmp_path / "first.csv").write_text("\n".join(["id,label", *rows[:50]]))
+    (tmp_path / "later.csv").write_text("\n".join(["id,label", *rows[50:]]))
+    given = [tmp_path / "first.csv", tmp_path / "later.csv", "--ids", tmp_path / "ids.csv", "--out", tmp_path / "o.csv"]
+    done = CliRunner().invoke(app, ["audit", *map(str, (items, *given)), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    listed = [line for line in done.output.splitlines() if " -> " in line]
+    assert len({line.index(" -> ") for line in listed}) == 1, "columns"
+    found = [row["id"] for row in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())]
+    assert len(found) == 100
+    assert len({*found[:12]} & {f"the-image-{at}" for at in wrong}) >= 8
+
+
 def test_files_and_folders_are_not_mixed_up(vectors, folder):
     items, labels, _ = vectors
     for words, said in (
         ([folder, labels], "is no file"),
+        ([folder, "--ids", labels], "is no file"),
         ([items, labels, "--strategy", "random"], "is a file of vectors"),
         ([items], "has 0 labels; an audit with 3 folds needs more of them"),
     ):

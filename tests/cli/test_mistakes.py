@@ -126,6 +126,24 @@ def test_ids_are_as_they_are_written(tmp_path, case):
     assert [str(name) for name in found.tolist()] == words
 
 
+def test_ids_in_the_tables_people_have(tmp_path):
+    (tmp_path / "a.csv").write_text("id;path\n7;x\n9;y\n")
+    (tmp_path / "a.tsv").write_text("path\tid\nx\t07\ny\t9\n")
+    (tmp_path / "a.jsonl").write_text('{"id": "7"}\n{"id": "9"}\n')
+    (tmp_path / "b.csv").write_text("7\n9\n")
+    assert read_ids(tmp_path / "a.csv").tolist() == read_ids(tmp_path / "b.csv").tolist() == [7, 9]
+    assert read_ids(tmp_path / "a.tsv").tolist() == ["07", "9"]
+    assert read_ids(tmp_path / "a.jsonl").tolist() == ["7", "9"]
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    parquet.write_table(pyarrow.table({"id": [7, 9], "path": ["x", "y"]}), tmp_path / "a.parquet")
+    assert read_ids(tmp_path / "a.parquet").tolist() == [7, 9]
+    assert read_ids(tmp_path / "a.parquet", texts=True).tolist() == ["7", "9"]
+    parquet.write_table(pyarrow.table({"path": ["x", "y"]}), tmp_path / "p.parquet")
+    with pytest.raises(BadInput, match=r"no column 'id'\. Known: path"):
+        read_ids(tmp_path / "p.parquet")
+
+
 def test_what_is_excluded_is_read_as_the_ids_are(tmp_path):
     np.save(tmp_path / "p.npy", np.full((3, 2), 0.5))
     (tmp_path / "ids.txt").write_text("007\n12\n13\n")

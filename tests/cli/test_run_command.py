@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
@@ -29,9 +30,16 @@ def test_run_resume_report(tmp_path):
     assert again.exit_code == 0, again.output
     assert {path: path.read_bytes() for path in out.rglob("journal.jsonl")} == before
     (out / "report.html").unlink()
-    assert invoke("report", out).exit_code == 0
+    done = invoke("report", out, "--figures", tmp_path / "figures")
+    assert done.exit_code == 0
     page = (out / "report.html").read_text()
+    assert f"{page.count('<svg')} figures, as SVG and PDF: {tmp_path / 'figures'}" in done.output.replace("\n", "")
+    curves = (tmp_path / "figures" / "learning-curves.svg").read_text()
+    assert ET.fromstring(curves).tag.endswith("svg")
+    assert curves.split("\n", 1)[1].strip() in page
+    assert (tmp_path / "figures" / "learning-curves.pdf").read_bytes().startswith(b"%PDF")
     assert page.count("<figure class=card><img") == 10 + 12
+    assert "before the network had settled on its own labels" in page, "three epochs are not enough"
     assert "What ncal wanted most" in page
     assert "What ncal wanted least" in page
     assert "Distances between class means" in page

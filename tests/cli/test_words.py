@@ -36,6 +36,11 @@ def test_strategies_fit_eighty_columns_and_show_every_option():
     assert {"labelled_outputs", "sampled_probs", "checkpoint_predictions"} <= words  # not cut in two
 
 
+def test_help_fills_its_lines():
+    shown = invoke("report", "--help", env={"COLUMNS": "80", "NO_COLOR": "1"}).output
+    assert "who beats whom, in across.html" in shown  # the source's line ends in between
+
+
 def test_missing_arrays_are_named_as_flags(tmp_path):
     np.save(tmp_path / "f.npy", np.zeros((4, 2), np.float32))
     said = str(invoke("query", "-k", 1, "--strategy", "margin", "--features", tmp_path / "f.npy").exception)
@@ -71,6 +76,19 @@ def test_a_log_has_a_line_for_every_training(tmp_path, capsys):
 def test_a_budget_beyond_the_pool_is_said(tmp_path, capsys):
     small(tmp_path, start=1290, step=700, end=2000, recipe="digits(epochs=2, checkpoints=2, batch=512)")
     assert "note: the pool has 1,297 items: the curves end there, not at 2,000" in capsys.readouterr().err
+
+
+def test_the_size_of_images_is_said_where_nobody_chose_it(tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    photos = tmp_path / "photos"
+    for at in range(60):
+        (photos / "ab"[at % 2]).mkdir(parents=True, exist_ok=True)
+        image.new("L", (12, 9), 3 * at).save(photos / "ab"[at % 2] / f"{at:02}.png")
+    for spec, words in {"photos": "a/00.png has 12 x 9; for another size", "photos(size=8)": ""}.items():
+        small(tmp_path / f"out {spec}", dataset=str(tmp_path / spec))
+        said = capsys.readouterr().err
+        assert ("note: images are brought to 64 x 64 pixels" in said) == bool(words)
+        assert words in said
 
 
 def test_no_accuracy_is_drawn_below_nothing(monkeypatch):

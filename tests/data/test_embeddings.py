@@ -78,6 +78,54 @@ def test_one_name_among_numbers(folder):
     assert found.notes == ("1 of 3 labels are of no item, ignored: 'extra_7'",)
 
 
+def test_labels_of_later_rounds_come_on_top(folder):
+    """Picks with a column of labels are labels; of an item that has two, the later file counts, and that is said."""
+    first = table(folder / "l.csv", ["id", "label"], [(3, "b"), (0, "b")])
+    picks = table(
+        folder / "picks.csv", ["rank", "id", "score", "label"], [(1, 4, 0.5, "a"), (2, 3, 0.4, "c"), (3, 1, 0, "")]
+    )
+    found = read_embeddings(folder / "items.npy", [first, picks])
+    assert (found.labels.tolist(), found.classes) == ([1, -1, -1, 2, 0], ["a", "b", "c"])
+    assert found.notes == (f"{picks} labels 1 items again, 1 of them as another class: the later file counts",)
+    again = read_embeddings(folder / "items.npy", [picks, first])
+    assert (again.labels.tolist(), again.classes) == ([1, -1, -1, 1, 0], ["a", "b", "c"])
+
+
+def test_numbers_of_several_files_stay_and_names_are_not_mixed_with_them(folder):
+    np.save(folder / "l.npy", np.array([2, -1, -1, 0, -1]))
+    more = table(folder / "l.csv", ["id", "label"], [(1, 10), (0, 1), (2, 0)])
+    found = read_embeddings(folder / "items.npy", [folder / "l.npy", more])
+    assert (found.labels.tolist(), len(found.classes)) == ([1, 10, 0, 0, -1], 11)
+    names = table(folder / "n.csv", ["id", "label"], [(1, "cat")])
+    with pytest.raises(BadInput, match=r"n.csv has the classes 'cat', the labels before it '0', '1', .*give names in"):
+        read_embeddings(folder / "items.npy", [folder / "l.npy", names])
+
+
+def test_a_file_with_no_labels_yet(folder):
+    empty = table(folder / "l.csv", ["id", "label"], [])
+    found = read_embeddings(folder / "items.npy", empty)
+    assert (found.labels.tolist(), found.classes) == ([-1] * 5, [])
+    assert found.notes == (f"{empty} has no labels yet",)
+    more = table(folder / "m.csv", ["id", "label"], [(2, "a")])
+    for files in ([empty, more], [more, empty]):
+        assert read_embeddings(folder / "items.npy", files).labels.tolist() == [-1, -1, 0, -1, -1]
+
+
+def test_classes_that_may_be_one(tmp_path):
+    """Blanks around a name are no part of it; what is written in two ways is told."""
+    np.save(tmp_path / "items.npy", np.zeros((20, 2), np.float32))
+    rows = [(at, ["cat", "dog "][at % 2]) for at in range(16)]
+    found = read_embeddings(tmp_path / "items.npy", table(tmp_path / "l.csv", ["id", "label"], [*rows, (16, " dog")]))
+    assert (found.classes, found.notes) == (["cat", "dog"], ())
+    odd = table(tmp_path / "l.csv", ["id", "label"], [*rows, (16, "Cat"), (17, "dgo"), (18, " ")])
+    found = read_embeddings(tmp_path / "items.npy", odd)
+    assert found.labels[18] == -1
+    assert found.notes == (
+        "classes with a single label: 'Cat', 'dgo'; look whether they are spelt as meant",
+        "classes that differ in capital letters alone: 'Cat', 'cat'; write each in one way",
+    )
+
+
 def test_array_labels_that_count_from_one_are_noticed(folder):
     np.save(folder / "l.npy", np.array([1, 2, -1, 3, 1]))
     (note,) = read_embeddings(folder / "items.npy", folder / "l.npy").notes

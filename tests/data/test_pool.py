@@ -36,7 +36,7 @@ def test_a_mapped_file_is_not_read_whole(tmp_path):
         (np.zeros((2, 4, 4), np.float32), None, "uint8"),
         (np.zeros(3), None, "got float64 of shape"),
         (np.zeros((2, 3)), [1, 1], "repeat; 1 do, the first is 1;"),
-        (np.zeros((2, 3)), [1], "2 whole numbers or texts"),
+        (np.zeros((2, 3)), [1], "there are 2 items, and ids for 1"),
         (np.zeros((2, 3)), [1.5, 2.5], "whole numbers or texts"),
     ],
 )
@@ -71,3 +71,12 @@ def test_what_is_not_finite_is_located():
     items[66_000, 2] = np.nan
     with pytest.raises(NotFinite, match=r"the first in row 66000 \(id 'n66000'\), dimension 2"):
         ArrayPool(items, ids=[f"n{i}" for i in range(70_000)])
+
+
+def test_vectors_that_are_not_finite_are_counted():
+    vectors = np.zeros((70_000, 2), np.float16)
+    vectors[[7, 69_000], [1, 0]] = np.nan, np.inf
+    with pytest.raises(
+        NotFinite, match=r"^2 of the pool's 70,000 vectors hold NaN or infinity, the first in row 7 \(id "
+    ):
+        ArrayPool(vectors)

@@ -399,3 +399,9 @@ def test_a_state_of_other_items_is_refused():
     for other in (Recorder(4, 4), Recorder(3, 300), Recorder(3, 4, "probs")):
         with pytest.raises(BadInput, match="other items, classes or keep"):
             other.restore(kept)
+
+
+def test_a_recorder_says_what_it_has_heard() -> None:
+    record = Recorder(2000, 3)
+    record.record(np.zeros(2000, int))
+    assert repr(record) == "Recorder: 1 checkpoints of 2,000 items, 3 classes"

@@ -421,3 +421,13 @@ def test_too_few_labels_for_the_folds():
     pool = ArrayPool(np.zeros((4, 2), np.float32))
     with pytest.raises(BadInput, match="too few"):
         crossfit(SklearnLearner(SGDClassifier(loss="log_loss")), pool, [0, 1], [0, 1], 2, folds=2)
+
+
+def test_an_audit_shows_itself_in_a_line():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 300)
+    found = ncalr.audit(logits=3 * np.eye(3)[labels] + rng.normal(size=(300, 3)), labels=labels, draws=20)
+    first, *notes = repr(found).splitlines()
+    assert first.startswith(f"Audit: 300 labels, an estimated {found.share.share:.1%} wrong (")
+    assert first.endswith(f"look first at {found.order[0]}, {found.order[1]}, {found.order[2]}, ...")
+    assert len(notes) == len(found.notes)

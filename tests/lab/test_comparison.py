@@ -7,7 +7,18 @@ import json
 import numpy as np
 import pytest
 
-from ncalr.lab.comparison import apart, cost, could_have_shown, first_gap, made_by, of_first, passes_of, power, savings
+from ncalr.lab.comparison import (
+    apart,
+    cost,
+    could_have_shown,
+    first_gap,
+    made_by,
+    of_first,
+    passes_of,
+    power,
+    savings,
+    unsettled,
+)
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import Curves, detectable_difference, seeds_for, summary
@@ -69,6 +80,16 @@ def test_first_trainings_that_came_out_apart_are_told(tmp_path):
     assert "up to 1.8 points apart" in apart([one, same, other])[0]
     elsewhere = [run_of(tmp_path, "margin", 1, 0.4), run_of(tmp_path, "margin", 0, 0.4, ids=(1, 3))]
     assert apart([one, *elsewhere]) == [], "another seed, and other labels"
+
+
+def test_networks_that_had_not_learnt_their_own_labels_are_told(tmp_path):
+    one, other = run_of(tmp_path, "ncal", 0, 0.2), run_of(tmp_path, "random", 0, 0.2)
+    assert unsettled([one]) == [], "a learner that does not measure it"
+    one.lines[0]["collapse"], other.lines[0]["collapse"] = {"nc4": 0.02, "accuracy": 0.9}, None
+    assert unsettled([one, other]) == []
+    other.lines[0]["collapse"] = {"nc4": 0.35, "accuracy": 0.6}
+    assert unsettled([one, other])[0].startswith("1 of 2 trainings ended before the network had settled")
+    assert "right on 60% of these labels" in unsettled([one, other])[0]
 
 
 def test_the_cost_is_that_of_the_journals(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from ncalr.errors import Note
 from ncalr.lab import plots
+from ncalr.lab.figures import write_figures
 from ncalr.lab.statistics import Curves, summary
 
 BUDGETS = [100, 200, 300]
@@ -86,3 +87,17 @@ def test_a_strategy_that_the_first_panel_lacks_is_in_the_legend():
     picture = plots.by_budget({"one": {"random": [(1, 0.5)]}, "two": {"random": [(1, 0.5)], "ncal": [(1, 0.6)]}})
     assert picture.count(">ncal</text>") == 1
     assert plots.by_budget({}) == ""
+
+
+def test_figures_are_called_after_their_headings(tmp_path):
+    """Two under one heading are told apart; what was not drawn for the page is not of it."""
+    with plots.kept() as drawn:
+        first, second = (plots.overlap(np.full((2, 2), value), ["a", "b"]) for value in (0.25, 0.75))
+    plots.overlap(np.eye(2), ["a", "b"])
+    assert len(drawn) == 2
+    page = tmp_path / "page.html"
+    parts = ["<h2>Who &amp; whom</h2><p>x</p>", first, second, "<h2>Else</h2>", "<svg><g/></svg>"]
+    page.write_text("\n".join(parts), encoding="utf-8")
+    write_figures(page, drawn, tmp_path / "new" / "figures")
+    names = ["who-whom-2.pdf", "who-whom-2.svg", "who-whom.pdf", "who-whom.svg"]
+    assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == names

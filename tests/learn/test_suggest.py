@@ -89,10 +89,48 @@ def test_what_cannot_be(problem):
     with pytest.raises(BadInput, match="nothing left to suggest"):
         suggest(1, vectors, np.zeros(N, int))
     for wrong in (labels[:-1], labels.astype(float), labels[:, None]):
-        with pytest.raises(BadInput, match=f"a class number for each of the {N} items, -1 where there is none, got "):
+        with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
             suggest(1, vectors, wrong)
     with pytest.raises(BadInput, match="a classifier needs two classes"):
         suggest(1, vectors, np.where(labels == 1, 1, -1))
+
+
+def test_labels_by_name_and_by_id(problem):
+    """An item each, empty in any of the usual ways, or those that there are."""
+    vectors, labels = problem
+    names = np.array(["ape", "bee", "cow", ""])[labels]
+    missing = [name or [None, float("nan"), ""][at % 3] for at, name in enumerate(names.tolist())]
+    known = {f"i{at}": str(name) for at, name in enumerate(names) if name}
+    wanted = suggest(5, vectors, labels, "margin").ids
+    for given in (names, names.astype(object), missing):
+        assert suggest(5, vectors, given, "margin").ids.tolist() == wanted.tolist()
+    ids = np.array([f"i{at}" for at in range(N)], object)
+    assert suggest(5, vectors, known, "margin", ids=ids).ids.tolist() == [f"i{at}" for at in wanted]
+    assert len(suggest(5, vectors, {}, "typiclust")) == 5
+    with pytest.raises(BadInput, match="1 ids are not in the pool, the first is 'j'"):
+        suggest(5, vectors, {**known, "j": "ape"}, ids=ids)
+    with pytest.raises(BadInput, match=r"labels of some items are given by id: \{id: class, ...\}"):
+        suggest(5, vectors, names[:M])
+
+
+def test_what_can_be_known_before_the_training_is_said_before_it(problem, monkeypatch):
+    monkeypatch.setattr(module, "_head", lambda *_: pytest.fail("a head was made"))
+    vectors, labels = problem
+    with pytest.raises(BadInput, match=rf"k must lie in 1\.\.{N - M}, the items that can be picked; got {N}"):
+        suggest(N, vectors, labels)
+    with pytest.raises(BadInput, match=rf"k must lie in 1\.\.{N - M - 2}, .*\(2 are excluded\); got {N - M}"):
+        suggest(N - M, vectors, labels, exclude=[M, M + 1, 0])
+    with pytest.raises(BadInput, match="the pool's ids are whole numbers"):
+        suggest(3, vectors, labels, exclude=["a"])
+
+
+def test_picks_are_shown_in_a_few_words(problem):
+    picks = suggest(30, *problem)
+    assert repr(picks).startswith(f"Picks: 30 ids by ncal, {picks.ids[0]} (")
+    first, note, *_ = repr(picks).splitlines()
+    assert first.endswith(", ...")
+    assert "still changed" in note
+    assert len(first) < 120
 
 
 def test_labels_that_count_from_one_are_noticed(problem):
@@ -106,3 +144,12 @@ def test_without_anything_that_learns(problem, monkeypatch):
     monkeypatch.setattr(module, "installed", lambda name: False)
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[torch\]'"):
         suggest(3, *problem)
+
+
+def test_progress_is_shown_beside_the_picks_and_not_among_them(problem, monkeypatch, capsys):
+    """What is asked for goes to stdout, and may be a CSV in a pipe."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    suggest(3, *problem, device="cpu")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "epoch" in shown.err

@@ -57,6 +57,8 @@ def test_the_journal_tells_the_whole_story(whole):
 def test_a_finished_run_is_not_run_again(whole):
     before = (whole / "journal.jsonl").read_bytes()
     state = run(plan(), setting(), None, whole)
+    right = next(line["accuracy"] for line in reversed(state.rounds) if "accuracy" in line)
+    assert repr(state) == f"State: 44 labels after {len(state.rounds)} rounds, {right:.1%} right on the test set"
     assert len(state.labels) == 44
     assert (whole / "journal.jsonl").read_bytes() == before
 

@@ -15,12 +15,16 @@ module to import.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -122,6 +126,9 @@ class Plan:
 MEANS = ("mean", "trimmed", "median")
 """How class means are found: plainly, or so that wrong labels cannot drag them away (`ncalr.geometry.robust`)."""
 
+FILES = "NCALR_STRATEGIES"
+"""The variable that names files with strategies of one's own: workers of an experiment inherit it."""
+
 _STRATEGIES: dict[str, Strategy] = {}
 _SELECTORS: dict[str, Selector] = {}
 
@@ -145,7 +152,7 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
         if word not in EVIDENCE:
             raise unknown(f"evidence that strategy {name!r} could need called", word, EVIDENCE)
     known = _STRATEGIES.get(name)
-    if known is not None and (known.score is not score or (score is None and known != made)):
+    if known is not None and (not _is_again(known.score, score) or (score is None and known != made)):
         raise BadInput(f"there is a strategy {name!r} already; choose another name")
     _STRATEGIES[name] = made
     return made
@@ -157,12 +164,22 @@ def selector(
     """Register the decorated function as selector `name`."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        if name in _SELECTORS and _SELECTORS[name].run is not run:
+        if name in _SELECTORS and not _is_again(_SELECTORS[name].run, run):
             raise BadInput(f"there is a selector {name!r} already; choose another name")
         _SELECTORS[name] = Selector(name, run, _first_line(run), needs, wants, options_of(run), **facts)
         return run
 
     return register
+
+
+def _is_again(known: Callable[..., Any] | None, new: Callable[..., Any] | None) -> bool:
+    """Whether it is the same function, or a newer one of the same place: a cell that was run again, a reload."""
+    return known is new or (
+        known is not None
+        and new is not None
+        and not new.__module__.startswith("ncalr.")
+        and (known.__module__, known.__qualname__) == (new.__module__, new.__qualname__)
+    )
 
 
 def strategies() -> dict[str, Strategy]:
@@ -192,7 +209,8 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         parsed = parse(spec) if isinstance(spec, str) else spec
         known = strategies()
         if parsed.name not in known:
-            raise unknown("strategy", parsed.name, known, f"({len(known)} available: run `ncalr strategies`)")
+            more = f"({len(known)} available: run `ncalr strategies`; one of your own: {FILES}=FILE.py)"
+            raise unknown("strategy", parsed.name, known, more)
         made, given = known[parsed.name], {**parsed.options, **(options or {})}
     whole = Spec(made.name, dict(given))
     means = given.pop("means", "mean") if "statistics" in made.needs else "mean"
@@ -276,6 +294,23 @@ def _load() -> None:
                 Note,
                 stacklevel=2,
             )
+    for name in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        _load_file(Path(name).absolute())
+
+
+def _load_file(path: Path) -> None:
+    """Run a file of somebody's own strategies, unless it is imported already."""
+    there = getattr(sys.modules.get(path.stem), "__file__", None)
+    if there is not None and Path(there).absolute() == path:
+        return
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise BadInput(f"{FILES} names {path}, expected a Python file with strategies")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"{FILES}: {path} cannot be loaded ({type(error).__name__}: {error})") from error
 
 
 def _first_line(function: Callable[..., Any] | None) -> str:

@@ -14,7 +14,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="Reliable active learning from unreliable labels: what to label next, which labels to check, when to stop.",
 )
 app.command("suggest")(suggest.run)

@@ -7,14 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from ncalr.cli.suggest import Ids
+
 
 def run(
     folder: Annotated[
         Path, typer.Argument(help="The directory of an experiment, or a file of vectors as for `ncalr suggest`.")
     ],
     labels: Annotated[
-        Path | None, typer.Argument(help="The labels of the vectors: a table with the columns id and label, or .npy.")
+        list[Path] | None, typer.Argument(help="The labels of the vectors, in files as for `ncalr suggest`.")
     ] = None,
+    ids: Ids = None,
     strategy: Annotated[
         str, typer.Option(help="Whose labels, where the experiment has several; the first if none.")
     ] = "",
@@ -36,7 +39,7 @@ def run(
     """
     import json
 
-    from ncalr.cli.query import check_out, save_csv
+    from ncalr.cli.query import check_out, read_ids, save_csv
     from ncalr.errors import BadInput
     from ncalr.evaluate.audit_run import audit_run, audit_vectors
 
@@ -46,9 +49,10 @@ def run(
     if folder.is_file():
         if strategy:
             raise BadInput(f"--strategy chooses among the runs of an experiment; {folder} is a file of vectors")
-        report = audit_vectors(folder, labels, seed=seed or 0, **how)
-    elif labels is not None:
-        raise BadInput(f"labels ({labels}) go with a file of vectors; {folder} is no file")
+        report = audit_vectors(folder, labels, ids=read_ids(ids), seed=seed or 0, **how)
+    elif labels or ids is not None:
+        what = f"labels ({labels[0]})" if labels else f"--ids ({ids})"
+        raise BadInput(f"{what} go with a file of vectors; {folder} is no file")
     else:
         report = audit_run(folder, strategy=strategy, seed=seed, root=root, **how)
     if as_json:
@@ -58,9 +62,16 @@ def run(
         return
     for line in report.words:
         print(line)
-    for row in report.rows[:top]:
-        advice = "keep" if row["suggested"] == row["label"] else str(row["suggested"])
-        print(f"{row['rank']:>4}  {row['id']!s:<12} {row['label']!s:<14} -> {advice:<14} {row['reason']}")
+    shown = report.rows[:top]
+    advice = ["keep" if row["suggested"] == row["label"] else str(row["suggested"]) for row in shown]
+    first, second, third = (
+        max(map(len, column), default=0)
+        for column in ([str(row["id"]) for row in shown], [str(row["label"]) for row in shown], advice)
+    )
+    for row, word in zip(shown, advice, strict=True):
+        print(
+            f"{row['rank']:>4}  {row['id']!s:<{first}}  {row['label']!s:<{second}}  -> {word:<{third}}  {row['reason']}"
+        )
     if out is not None:
         save_csv(report.rows, out)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")

@@ -44,7 +44,8 @@ def run(
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="Ids of the pool items: .npy, a text file with one a line, or a .csv with a column id. Default 0..n-1."
+            help="Ids of the pool items: .npy, a text file with one a line, or a table (.csv, .tsv, .jsonl, .parquet) "
+            "with a column id. Default 0..n-1."
         ),
     ] = None,
     exclude: Annotated[
@@ -192,34 +193,36 @@ def read_array(path: Path, how: str = "with numpy.save") -> Any:
 
 
 def read_ids(path: Path | None, *, texts: bool = False) -> Any:
-    """Ids from .npy, from the column `id` of a .csv (as of picks), or from text: whole numbers if all are, else texts.
+    """Ids from .npy, from the column `id` of a table (as of picks), or from text: whole numbers if all are, else texts.
 
     A line is a whole number only where the number is written as the line is: 00090 and 1_090 are names. With `texts`,
     numbers are taken for names too.
     """
     import numpy as np
 
+    from ncalr.data.tables import TABLES, columns_of, open_table
     from ncalr.errors import BadInput
 
     if path is None:
         return None
     if path.suffix == ".npy":
         return read_array(path, "as whole numbers or texts: numpy.save(FILE, ids.astype(str))")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read ids from {path} ({error})") from None
-    lines = _id_column(text) if path.suffix == ".csv" else text.split("\n")
+    suffix = path.suffix.lower()
+    if suffix in TABLES and path.is_file() and (suffix not in (".csv", ".tsv") or "id" in columns_of(path)):
+        table = open_table(path)
+        found = [name for block in table.rows(["id"]) for name in block.columns["id"]]
+        if table.format.typed:
+            return np.array(found if not texts else [str(name) for name in found])
+        lines = found
+    else:
+        try:
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read ids from {path} ({error})") from None
     words = [line.strip() for line in lines if line.strip()]
     if not texts and all(_is_number(word) for word in words):
         return np.array([int(word) for word in words], np.int64)
     return np.array(words)
-
-
-def _id_column(text: str) -> list[str]:
-    """The column `id` of a table; the lines as they are where its head has none."""
-    head, *rows = csv.reader(io.StringIO(text, newline="")) if text else [[]]
-    return [row[head.index("id")] for row in rows if row] if "id" in head else text.split("\n")
 
 
 def _is_number(word: str) -> bool:

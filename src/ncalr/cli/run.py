@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,8 +140,9 @@ def resume(
 def report(
     folders: Annotated[list[Path], typer.Argument(help="The directories of one or more experiments.")],
     out: Annotated[Path | None, typer.Option(help="Where the report goes; the first directory if none.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for its pictures as SVG and PDF, for a paper.")] = None,
     root: Root = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, for programs.")] = False,
 ) -> None:
     """Write a report again, from journals; unfinished ones too. Several experiments on the same data become one.
 
@@ -148,11 +150,17 @@ def report(
     whom, in across.html, .md, .csv and .json. Of an experiment under several noises: the overview, and the report of
     each.
     """
+    from ncalr.lab.figures import write_figures
+    from ncalr.lab.plots import kept
     from ncalr.lab.session import report_again
 
-    page = report_again(folders, root, out)
-    figures = page.with_name("across.json" if page.name == "across.html" else "summary.json")
-    print(figures.read_text(encoding="utf-8") if as_json else f"report: {page}")
+    with kept() as drawn:
+        page = report_again(folders, root, out)
+    numbers = page.with_name("across.json" if page.name == "across.html" else "summary.json")
+    print(numbers.read_text(encoding="utf-8") if as_json else f"report: {page}")
+    if figures is not None:
+        written = write_figures(page, drawn, figures)
+        print(f"{len(written)} figures, as SVG and PDF: {figures}", file=sys.stderr if as_json else sys.stdout)
 
 
 def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engine: str, address: str | None) -> None:
@@ -172,6 +180,8 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
         _print_noises(found["noises"])
     else:
         _print_table(*result_rows(found))
+    for note in found.get("caution", []):
+        print(f"note: {note}", file=sys.stderr)
     print(f"report: {page}")
 
 

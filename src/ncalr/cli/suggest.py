@@ -9,6 +9,14 @@ import typer
 
 from ncalr.cli.query import Out, check_out, hand_out, read_ids
 
+Ids = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ids of the rows of a .npy file: a table with a column id, a text file with one a line, or .npy. "
+        "Default 0..n-1."
+    ),
+]
+
 
 def run(
     items: Annotated[
@@ -19,16 +27,15 @@ def run(
         ),
     ],
     labels: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Argument(
-            help="The labels so far: a table with the columns id and label, or .npy (n,) with -1 where there is none."
+            help="The labels so far: tables with the columns id and label (of a label given twice the last one "
+            "counts), or .npy (n,) with -1 where there is none."
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many items to pick.")] = 100,
     strategy: Annotated[str, typer.Option(help="A strategy, with options in brackets: 'ncal(fusion=rank)'.")] = "ncal",
-    ids: Annotated[
-        Path | None, typer.Option(help="Ids of the rows of a .npy file, one a line. Default 0..n-1.")
-    ] = None,
+    ids: Ids = None,
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, draws and how the head begins.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
@@ -36,10 +43,11 @@ def run(
 ) -> None:
     """Say which items to label next, from ready-made vectors and the labels so far; a head is trained on the way.
 
-    The CSV has one row a pick, most wanted first: rank, id, score and the parts of the score. Label them, add them to
-    the labels, and ask again.
+    The CSV has one row a pick, most wanted first: rank, id, score and the parts of the score. Write the labels into a
+    column label of it, and ask again with both files.
 
-    Example: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv
+    Examples: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv;
+    ncalr suggest embeddings.npy labels.csv picks.csv -k 500 --out picks2.csv
     """
     from ncalr.data.embeddings import read_embeddings
     from ncalr.learn.suggest import suggest

@@ -1,13 +1,16 @@
 """Ready-made vectors and the labels there are so far, from the files people have.
 
     read_embeddings("items.csv")                          a column a dimension, or one of lists; perhaps id and label
-    read_embeddings("items.npy", labels="labels.csv")     a row an item; labels by the columns id and label
+    read_embeddings("items.npy", "labels.csv")            a row an item; labels by the columns id and label
+    read_embeddings("items.npy", ["labels.csv", "round1.csv"])    and those of a later round: the last word counts
 
 Labels may be missing: they come as items are labelled.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,11 @@ from ncalr.errors import BadInput
 ID, LABEL = "id", "label"
 ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
+MANY = 5  # labels of a class, for a single one to look odd beside it
 
 Labels = tuple[npt.NDArray[np.int64], list[str]]
 """A class number an item, -1 where there is no label yet; the names of the classes."""
+Files = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,14 @@ class Embeddings:
     notes: tuple[str, ...] = ()
 
 
-def read_embeddings(path: str | Path, labels: str | Path | None = None, ids: Any = None) -> Embeddings:
-    """The vectors of a .npy file or of a table, and their labels: from a column of the table, or from another file.
+def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = None) -> Embeddings:
+    """The vectors of a .npy file or of a table, and their labels: from a column of the table, or from other files.
 
-    `ids` name the rows of a .npy file; a table has a column for that, or its rows are 0, 1, ...
+    Of an item that several files label, the last one counts. `ids` name the rows of a .npy file; a table has a column
+    for that, or its rows are 0, 1, ...
     """
     path = Path(path)
+    files = [labels] if isinstance(labels, str | Path) else list(labels or ())
     notes: list[str] = []
     found: Labels | None = None
     if path.suffix == ".npy":
@@ -55,13 +62,61 @@ def read_embeddings(path: str | Path, labels: str | Path | None = None, ids: Any
         source = open_table(path)
         heads = columns_of(path)
         pool = pool_from(source, None, _vectors(source, heads, notes), ID if ID in heads else None)
-        if LABEL in heads and labels is None:
+        if LABEL in heads and not files:
             found = labels_from(source, LABEL, None, UNLABELLED)
-    if labels is not None:
-        read = _numbers if Path(labels).suffix == ".npy" else _by_id
-        found = read(Path(labels), pool, notes)
+    for file in map(Path, files):
+        read = _numbers if file.suffix == ".npy" else _by_id
+        more = read(file, pool, notes)
+        found = more if found is None else _replaced(found, more, file, notes)
     found = found or (np.full(len(pool), UNLABELLED, np.int64), [])
+    notes += _odd_classes(*found)
     return Embeddings(pool, *found, tuple(notes))
+
+
+def _replaced(before: Labels, more: Labels, file: Path, notes: list[str]) -> Labels:
+    """Labels with those of a later file on top; classes are told by their names."""
+    (old, names), (new, others) = before, more
+    if not names or not others:
+        return more if not names else before
+    if _are_numbers(names) != _are_numbers(others):
+        raise BadInput(
+            f"{file} has the classes {some(np.array(others))}, the labels before it {some(np.array(names))}: give "
+            "names in all files, or numbers in all"
+        )
+    classes = max(names, others, key=len) if _are_numbers(names) else sorted({*names, *others})
+    place = {name: at for at, name in enumerate(classes)}
+    old, new = (_renumbered(one, [place[name] for name in of]) for one, of in ((old, names), (new, others)))
+    twice = (old >= 0) & (new >= 0)
+    if twice.any():
+        changed = int((old[twice] != new[twice]).sum())
+        notes.append(
+            f"{file} labels {int(twice.sum()):,} items again, {changed:,} of them as another class: "
+            "the later file counts"
+        )
+    return np.where(new >= 0, new, old), classes
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether classes are called by their numbers."""
+    return list(names) == [str(number) for number in range(len(names))]
+
+
+def _renumbered(labels: npt.NDArray[np.int64], places: list[int]) -> npt.NDArray[np.int64]:
+    return np.array([*places, UNLABELLED], np.int64)[labels]  # -1 is the last of these
+
+
+def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]:
+    """What looks like a class that was written in two ways: a single label among many, another capital letter."""
+    counts = np.bincount(labels[labels >= 0], minlength=len(classes))
+    single = [name for name, count in zip(classes, counts, strict=True) if count == 1]
+    notes: list[str] = []
+    if single and counts.max() >= MANY:
+        notes.append(f"classes with a single label: {some(np.array(single))}; look whether they are spelt as meant")
+    spelt = Counter(name.casefold() for name in classes)
+    twins = [name for name in classes if spelt[name.casefold()] > 1]
+    if twins:
+        notes.append(f"classes that differ in capital letters alone: {some(np.array(twins))}; write each in one way")
+    return notes
 
 
 def _matrix(path: Path) -> Any:
@@ -87,8 +142,11 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
-    """The labels of a table with the columns id and label."""
+    """The labels of a table with the columns id and label; none yet, where it has its first line alone."""
     source = open_table(path)
+    if next(source.rows([ID, LABEL]), None) is None:
+        notes.append(f"{path} has no labels yet")
+        return np.full(len(pool), UNLABELLED, np.int64), []
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
     whose, places = ids_from(source, ID), pool.ids
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts

@@ -56,14 +56,19 @@ class ArrayPool:
         self.items = array[..., None] if array.ndim == 3 else array
         self.ids = checked_ids(ids, len(array))
         if self.items.dtype.kind == "f":
-            for start in range(0, len(array), 65536):
-                fine = np.isfinite(self.items[start : start + 65536])
-                if not fine.all():
-                    row, place = (int(number) for number in np.argwhere(~fine)[0])
-                    raise NotFinite(
-                        f"the pool's vectors hold NaN or infinity, the first in row {start + row} (id "
-                        f"{self.ids[start + row].item()!r}), dimension {place}; mend or leave out those items"
-                    )
+            self._check_finite()
+
+    def _check_finite(self) -> None:
+        bad: list[int] = []
+        for start in range(0, len(self), 65536):
+            fine = np.isfinite(self.items[start : start + 65536]).all(axis=1)
+            bad += (start + np.flatnonzero(~fine)).tolist()
+        if bad:
+            place = int(np.flatnonzero(~np.isfinite(self.items[bad[0]]))[0])
+            raise NotFinite(
+                f"{len(bad):,} of the pool's {len(self):,} vectors hold NaN or infinity, the first in row {bad[0]} (id "
+                f"{self.ids[bad[0]].item()!r}), dimension {place}; mend or leave out those items"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,10 +91,13 @@ class ArrayPool:
 def checked_ids(ids: Any, n: int) -> Ids:
     """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
     names = np.arange(n) if ids is None else np.array(ids)
-    if names.dtype == object and all(isinstance(name, str) for name in names):
+    if names.dtype == object and all(isinstance(name, str) for name in names.flat):  # as pandas has texts
         names = names.astype(str)
-    if names.shape != (n,) or names.dtype.kind not in "iuU":
+    if names.dtype.kind not in "iuU":
         raise BadInput(f"ids must be {n} whole numbers or texts, got {names.dtype} of shape {names.shape}")
+    if names.shape != (n,):
+        count = f"{len(names):,}" if names.ndim == 1 else f"an array of shape {names.shape}"
+        raise BadInput(f"there are {n:,} items, and ids for {count}; give each item one, in the order of the items")
     values, counts = np.unique(names, return_counts=True)
     if len(values) < n:
         twice = values[counts > 1]

@@ -326,14 +326,15 @@ def _is_whole(value: str) -> bool:
 def _labels(
     source: Source, column: _Column, classes: Sequence[str] | None, missing: int | None, advice: str
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
-    there = [value not in (None, "") and value == value for value in column.values]  # NaN, as pandas has it
+    given = [value.strip() if isinstance(value, str) else value for value in column.values]
+    there = [value not in (None, "") and value == value for value in given]  # NaN, as pandas has it
     if missing is None and not all(there):
         row = column.rows[there.index(False)]
         raise BadInput(
             f"{source.at(row)}: no label in {column.name!r} ({there.count(False):,} of {len(there):,} rows have none); "
             f"fill them, or {advice}"
         )
-    found = [_whole(value) for value, full in zip(column.values, there, strict=True) if full]
+    found = [_whole(value) for value, full in zip(given, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
     values = found if source.format.typed or classes is not None else _untyped(_without_fractions(found))
     names = list(classes) if classes is not None else _class_names(values)

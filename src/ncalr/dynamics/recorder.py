@@ -65,6 +65,10 @@ class Recorder:
             _fingerprint(np.arange(start, min(start + _BLOCK, items))) for start in range(0, items, _BLOCK)
         )
 
+    def __repr__(self) -> str:
+        """What it has heard."""
+        return f"Recorder: {self.checkpoints} checkpoints of {self.items:,} items, {self.classes} classes"
+
     def record(self, outputs: Any) -> None:
         """One whole checkpoint: logits (n, c), or predictions (n,) where no output needs to be kept."""
         self.add(slice(None), outputs)

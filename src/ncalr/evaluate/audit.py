@@ -39,7 +39,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from ncalr.acquire.door import counted_from_one
+from ncalr.acquire.door import counted_from_one, some
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
@@ -64,6 +64,13 @@ class Audit:
     share: NoiseShare | None  # where logits were given
     details: dict[str, Floats]  # forgotten (times), disagreement (share of a log's later half), doubts of rivals
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """What was found, in a line: the rest is in `order`, `doubt`, `suggested`, `reasons` and `rows()`."""
+        share = self.share
+        wrong = "" if share is None else f", an estimated {share.share:.1%} wrong ({share.low:.1%} to {share.high:.1%})"
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"Audit: {len(self.doubt)} labels{wrong}; look first at {some(self.order)}{notes}"
 
     @property
     def order(self) -> npt.NDArray[np.intp]:
@@ -102,6 +109,8 @@ def audit(
     rivals: Sequence[str] = (),
 ) -> Audit:
     """Doubts about labels (n,), from out-of-sample features (n, d) and logits (n, c) and a log of logits (t, n, c).
+
+    For vectors and labels without a model there is `ncalr.audit_vectors`, which trains what it takes.
 
     `folds` (n,) says which model each item's features come from, where there are several: class means are then taken
     inside each fold, since features of different networks cannot be compared. `rivals` (cleanlab) are heard on the same

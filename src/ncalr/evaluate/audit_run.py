@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ncalr.data.dataset import load
-from ncalr.data.embeddings import read_embeddings
+from ncalr.data.embeddings import Embeddings, read_embeddings
 from ncalr.data.fingerprint import fingerprint
-from ncalr.data.pool import positions_of
+from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.audit import Audit, audit
 from ncalr.evaluate.crossfit import crossfit
 from ncalr.evaluate.ood_metrics import aupr_out, auroc
 from ncalr.evaluate.rivals import doubts_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.learn.suggest import class_numbers
 from ncalr.loop.journal import check_data
 from ncalr.loop.state import replay
 
@@ -33,6 +35,11 @@ class AuditReport:
     summary: dict[str, Any]
     rows: list[dict[str, Any]]
     words: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """What was found, in words."""
+        notes = (f"note: {note}" for note in self.summary.get("notes", []))
+        return "\n  ".join(["AuditReport:", *self.words, *notes])
 
 
 def audit_run(
@@ -65,25 +72,37 @@ def audit_run(
 
 
 def audit_vectors(
-    items: Path | str,
-    labels: Path | str | None = None,
+    items: Any,
+    labels: Any = None,
     *,
+    ids: Any = None,
     seed: int = 0,
     folds: int = 3,
     recipe: str = "",
     device: Any = None,
     rivals: Sequence[str] = (),
 ) -> AuditReport:
-    """The labels of vectors in a file (`ncalr.data.embeddings`), judged by perceptrons that were not shown them."""
+    """The labels of vectors, judged by perceptrons that were not shown them: which to check again, the doubtful first.
+
+    Vectors and labels are arrays, as `ncalr.suggest` takes them, or files (`ncalr.data.embeddings`). Of the report,
+    `rows` has a dictionary a label, `words` what is to be said of all of them, and `summary` the same as numbers.
+    """
     _check_rivals(rivals)
-    found = read_embeddings(items, labels)
+    found = read_embeddings(items, labels, ids) if isinstance(items, str | Path) else _given(items, labels, ids)
     known = found.labels >= 0
+    whose = str(items) if isinstance(items, str | Path) else "the vectors"
     if known.sum() < 2 * folds:
-        raise BadInput(f"{labels or items} has {known.sum()} labels; an audit with {folds} folds needs more of them")
+        raise BadInput(f"{whose} has {known.sum()} labels; an audit with {folds} folds needs more of them")
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
-    of = {"items": str(items), "seed": seed}
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
-    return _report(of, learner, folds, rivals, labelled, found.notes)
+    return _report({"items": whose, "seed": seed}, learner, folds, rivals, labelled, found.notes)
+
+
+def _given(vectors: Any, labels: Any, ids: Any) -> Embeddings:
+    """Arrays in the place of files."""
+    pool = ArrayPool(vectors, ids)
+    numbers, names = class_numbers(labels, pool)
+    return Embeddings(pool, numbers, names or [str(number) for number in range(int(numbers.max(initial=-1)) + 1)])
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
@@ -111,6 +130,7 @@ def _report(
     arrays = (fitted.features, fitted.logits, given, fitted.log)
     found = audit(*arrays, classes=len(classes), folds=fitted.folds, rivals=rivals)
     summary = {**whose, "labels": len(ids), **_shares(found, classes)}
+    summary["agreement"] = _agreement(fitted.logits.argmax(axis=1), given)
     wrong = np.zeros(len(ids), bool) if of.truth is None else given != of.truth
     if wrong.any() and not wrong.all():
         judged = {name: _judged(found.details[name], wrong) for name in rivals}
@@ -118,6 +138,21 @@ def _report(
     if notes or found.notes:
         summary["notes"] = [*notes, *found.notes]
     return AuditReport(summary, found.rows(None, ids, classes), _words(summary))
+
+
+def _agreement(said: Any, given: Any) -> dict[str, float]:
+    """How often labels are what networks say that were not shown them (Wilson's interval), and the commonest class."""
+    from scipy.stats import binomtest
+
+    right = int((said == given).sum())
+    between = binomtest(right, len(given)).proportion_ci(method="wilson")
+    usual = np.bincount(given).max() / len(given)
+    return {
+        "share": right / len(given),
+        "low": float(between.low),
+        "high": float(between.high),
+        "commonest class": float(usual),
+    }
 
 
 def _judged(doubt: Any, wrong: Any) -> dict[str, float]:
@@ -159,13 +194,19 @@ def _shares(found: Audit, classes: list[str]) -> dict[str, Any]:
 
 def _words(summary: dict[str, Any]) -> list[str]:
     whose = summary.get("items") or summary["strategy"]
+    most = ceil(summary["high"] * summary["labels"])
     lines = [
         f"{whose}, seed {summary['seed']}: {summary['labels']:,} labels, of which an estimated {summary['wrong']:.1%} "
-        f"are wrong ({summary['low']:.1%} to {summary['high']:.1%})"
+        f"are wrong ({summary['low']:.1%} to {summary['high']:.1%})" + (f": look at the first {most:,}" if most else "")
     ]
     known = [(name, values) for name, values in summary["by class"].items() if values[0] is not None]
     worst = sorted(known, key=lambda pair: -pair[1][0])[:3]
     lines.append("most doubtful classes: " + ", ".join(f"{name} {values[0]:.0%}" for name, values in worst))
+    agreed = summary["agreement"]
+    lines.append(
+        f"networks agree with {agreed['share']:.1%} of the labels that they were not shown ({agreed['low']:.1%} to "
+        f"{agreed['high']:.1%}); the commonest class has {agreed['commonest class']:.1%}"
+    )
     if "known" in summary:
         known_ = summary["known"]
         lines.append(

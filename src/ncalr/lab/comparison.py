@@ -86,6 +86,25 @@ def unanswered(runs: list[Run]) -> list[str]:
     ]
 
 
+SETTLED = 0.1
+"""NC4 of a training that came to its end: 0.04 at most in all of results/, with losses that stand noise too."""
+
+
+def unsettled(runs: list[Run]) -> list[str]:
+    """A word where networks had not learnt the labels they were given: what is compared is half trained."""
+    found = [line["collapse"] for run in runs for line in run.lines if "nc4" in (line.get("collapse") or {})]
+    early = [one for one in found if one["nc4"] > SETTLED]
+    if not early:
+        return []
+    right = np.median([one["accuracy"] for one in early])
+    return [
+        f"{len(early)} of {len(found)} trainings ended before the network had settled on its own labels (NC4 above "
+        f"{SETTLED:.0%}; right on {right:.0%} of these labels, in the median). Strategies are compared on half-trained "
+        "models there, and NCAL-R presupposes the terminal phase: train longer (epochs= in the recipe), or by another "
+        "recipe."
+    ]
+
+
 MACHINE = {"python": "not noted", "code": "not noted", "gpu": "none", "cuda": "none", "cudnn": "none"}
 """What a report compares of environments beside versions, and what it calls one that does not say."""
 

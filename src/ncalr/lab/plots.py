@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from textwrap import wrap
 from typing import Any
@@ -20,6 +22,8 @@ COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3
 
 FEW = 7
 """So many strategies have colours that can be told apart; more of them get a panel each."""
+
+_KEEP: ContextVar[dict[str, Any] | None] = ContextVar("keep", default=None)
 
 
 def colours(strategies: list[str]) -> dict[str, str]:
@@ -378,7 +382,7 @@ def _figure(width: float, height: float, shape: tuple[int, int] = (1, 1)) -> tup
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none", "font.size": 10})
+    mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 10})
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(*shape, squeeze=False)
     for axes in grid.flat:
@@ -400,7 +404,21 @@ def _svg(figure: Any) -> str:
         picture, missing = _drawn(figure)
     if missing:
         _note_missing()
+    keep = _KEEP.get()
+    if keep is not None:
+        keep[picture.strip()] = figure
     return picture
+
+
+@contextmanager
+def kept() -> Iterator[dict[str, Any]]:
+    """The figures that are drawn meanwhile, by their SVG: for whoever wants them in another format too."""
+    found: dict[str, Any] = {}
+    token = _KEEP.set(found)
+    try:
+        yield found
+    finally:
+        _KEEP.reset(token)
 
 
 def _drawn(figure: Any) -> tuple[str, frozenset[int]]:

@@ -20,7 +20,7 @@ from ncalr.errors import BadInput
 from ncalr.lab import plots
 from ncalr.lab.alike import why_apart
 from ncalr.lab.card import card_section, control_hits
-from ncalr.lab.comparison import apart, cost, made_by, of_first, power, savings, unanswered
+from ncalr.lab.comparison import apart, cost, made_by, of_first, power, savings, unanswered, unsettled
 from ncalr.lab.evaluation_report import evaluations, evaluations_as_markdown
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
@@ -87,7 +87,7 @@ def write_report(
     out = Path(out or places[0])
     out.mkdir(parents=True, exist_ok=True)
     curves, facts = curves_of(runs)
-    found = {**summary(curves), "unit": unit_of(runs)}
+    found = {**summary(curves), "unit": unit_of(runs), "caution": unsettled(runs)}
     if _rules(runs):
         going = {run.strategy for run in runs if not run.lines or not run.lines[-1].get("stop")}
         found["ended"] = [name for name in found["strategies"] if name not in going]
@@ -264,7 +264,7 @@ def _page(
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
-    words = few([*notes, *made_by(runs), *apart(runs), *power(found), *found.get("notes", [])])
+    words = few([*found["caution"], *notes, *made_by(runs), *apart(runs), *power(found), *found.get("notes", [])])
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
         f"<p class=soft>{escape(words_of(experiment))}</p>",

@@ -14,7 +14,8 @@ import numpy as np
 from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.fingerprint import fingerprint
-from ncalr.data.splits import initial
+from ncalr.data.images import ImagePool, pillow
+from ncalr.data.splits import Subset, initial
 from ncalr.engine import ENGINES, open_engine
 from ncalr.errors import BadInput, NcalrError, Note, unknown
 from ncalr.lab.across import write_across
@@ -77,6 +78,9 @@ def carry_out(
     claims = {Path(out): plan.as_claim()} if isinstance(plan, Study) else {}
     claims |= {part.out: part.experiment.as_dict() for part in parts}
     claim_all(Path(out), claims, fingerprint(dataset))
+    resized = _resized(dataset.pool, experiment.dataset)
+    if resized:
+        board.say(f"note: {resized}")
     if engine:
         seeds = sorted({seed for _, seed in pairs(experiment)})
         work = [
@@ -95,6 +99,22 @@ def carry_out(
             )
         runs = conduct_together(parts, learner, board.show, began=board.began)
     return runs, _write(plan, [out], dataset, root)
+
+
+def _resized(pool: Any, dataset: str) -> str:
+    """A word on image files that are brought to a size which nobody chose; nothing where somebody did."""
+    while isinstance(pool, Subset):
+        pool = pool.pool
+    if not isinstance(pool, ImagePool) or "size=" in dataset:
+        return ""
+    height, width, _ = pool.shape
+    with pillow().open(pool.paths[0]) as first:
+        if first.size == (width, height):
+            return ""
+        return (
+            f"images are brought to {width} x {height} pixels, {pool.ids[0]} has {first.width} x {first.height}; "
+            "for another size put size=96, say, in brackets behind the dataset"
+        )
 
 
 def threads() -> int:

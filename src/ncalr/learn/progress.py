@@ -33,6 +33,7 @@ class Terminal(Progress):
     """A live line a run: round, epoch, accuracy, NC1, images a second, time left."""
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
@@ -43,6 +44,7 @@ class Terminal(Progress):
             TextColumn("{task.fields[facts]}"),
             TimeRemainingColumn(),
             transient=True,
+            console=Console(stderr=True),  # what is asked for goes to the other one
         )
         self.tasks: dict[int, Any] = {}
         self.facts: dict[int, str] = {}

@@ -1,6 +1,8 @@
 """The next items to label from ready-made vectors and the labels so far: a head is trained on the way.
 
-    picks = ncalr.suggest(500, vectors, labels)      labels: a class number an item, -1 where there is none yet
+    picks = ncalr.suggest(500, vectors, labels)             a class an item: its number, -1 where there is none yet,
+                                                            or its name, "" or None where there is none
+    picks = ncalr.suggest(500, vectors, {"img_7": "cat", ...}, ids=names)      or those that there are, by id
 
 What a strategy needs to know of a model (predictions, checkpoints, the features before the last layer) comes from a
 small perceptron on the vectors, trained to the terminal phase; without torch from a logistic regression.
@@ -8,13 +10,16 @@ small perceptron on the vectors, trained to the terminal phase; without torch fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
-from ncalr.data.pool import ArrayPool
+from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
 from ncalr.learn.learner import Job, Learner, Record, needs_of
@@ -36,10 +41,12 @@ def suggest(
     seed: int = 0,
     device: Any = None,
 ) -> Picks:
-    """The k items to label next, most wanted first, of `features` (n, d) with `labels` (n,), -1 for those without.
+    """The k items to label next, most wanted first, of `features` (n, d) with the `labels` so far.
 
-    `ids` name the items (positions if none are given), `exclude` lists ids not to pick beside the labelled ones. A note
-    says how the head learnt.
+    `labels` are class numbers (n,), -1 for items without, or names (n,), empty or None for those, or a dictionary of
+    ids and either. `ids` name the items (positions if none are given), `exclude` lists ids not to pick beside the
+    labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
+    learnt.
 
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(300, 8)).astype(np.float32)
@@ -49,12 +56,8 @@ def suggest(
     (5, True)
     """
     pool = ArrayPool(features, ids)
-    labels = np.asarray(labels)
-    if labels.shape != (len(pool),) or labels.dtype.kind not in "iu":
-        raise BadInput(
-            f"labels must be a class number for each of the {len(pool)} items, -1 where there is none, got "
-            f"{labels.dtype} of shape {labels.shape}"
-        )
+    labels, names = class_numbers(labels, pool)
+    classes = classes or len(names) or None
     known, needs, ids = labels >= 0, needs_of(strategy), pool.ids
     if known.all():
         raise BadInput(f"all {len(pool)} items have a label: there is nothing left to suggest")
@@ -63,6 +66,9 @@ def suggest(
             f"strategy {strategy} needs a model, and no item has a label: take strategy typiclust or random for the "
             "first items, and label some of each class"
         )
+    others = _others(exclude, ids[known])
+    free = len(ids[~known][open_positions(ids[~known], others)[0]])
+    check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
     notes: tuple[str, ...] = ()
     if needs <= PLAIN:
         evidence = _plain(needs, pool, known, labels)
@@ -72,8 +78,38 @@ def suggest(
         evidence = {"ids": model.watched, **model.evidence()}
         notes = (_words(name, model.record, labels[known]), *model.record.notes)
     count = classes or int(labels.max()) + 1 or None
-    picks = query(strategy, k, **evidence, classes=count, exclude=_others(exclude, ids[known]), seed=seed)
+    picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
     return replace(picks, notes=(*notes, *picks.notes))
+
+
+def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """A class number for each item, -1 where there is none, and the names of the classes where names were given."""
+    n = len(pool)
+    if isinstance(labels, Mapping):
+        given, places = np.array([*labels.values()]), positions_of(pool, np.array([*labels]))
+        numbers, names = _numbered(given)
+        found = np.full(n, -1, np.int64)
+        found[places] = numbers
+        return found, names
+    given = np.asarray(labels)
+    if given.shape != (n,):
+        raise BadInput(
+            f"labels must be a class for each of the {n} items, -1 (or no name) where there is none, got {given.dtype} "
+            f"of shape {given.shape}; labels of some items are given by id: {{id: class, ...}}"
+        )
+    return _numbered(given)
+
+
+def _numbered(given: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    if given.dtype.kind in "iu" or not len(given):
+        return given.astype(np.int64), []
+    there = [name not in (None, "") and name == name for name in given.tolist()]  # NaN, as pandas has it
+    if given.dtype.kind not in "UO" or not all(isinstance(name, str) for name in given[there]):
+        raise BadInput(f"labels must be class numbers, -1 where there is none, or names of classes, got {given.dtype}")
+    names, numbers = np.unique(given[there].astype(str), return_inverse=True)
+    found = np.full(len(given), -1, np.int64)
+    found[there] = numbers
+    return found, names.tolist()
 
 
 def _plain(needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any) -> dict[str, Any]:
@@ -89,7 +125,7 @@ def _head(device: Any) -> tuple[Learner, str]:
     if installed("torch"):
         from ncalr.learn.torch_learner import TorchLearner
 
-        return TorchLearner("mlp", "head", device=device, progress=False), "a perceptron"
+        return TorchLearner("mlp", "head", device=device), "a perceptron"
     if installed("sklearn"):
         from sklearn.linear_model import LogisticRegression
 
@@ -104,7 +140,10 @@ def _head(device: Any) -> tuple[Learner, str]:
 def _words(name: str, record: Record, labels: Any) -> str:
     last = record.history[-1] if record.history else {}
     right = f", right on {last['accuracy']:.1%} of them" if "accuracy" in last else ""
-    return f"{name} learnt {len(labels)} labels of {len(np.unique(labels))} classes{right}"
+    words = f"{name} learnt {len(labels)} labels of {len(np.unique(labels))} classes{right}"
+    if record.flipping is None:
+        return words
+    return f"{words}; late in the training its word on {record.flipping:.1%} of the other items still changed"
 
 
 def _others(exclude: Any, labelled: Any) -> Any:

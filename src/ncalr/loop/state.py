@@ -31,6 +31,12 @@ class State:
     settled: set[Any] = field(default_factory=set)  # ids about which nobody has more to say
     soft: dict[Any, list[float]] = field(default_factory=dict)  # id -> distribution, where a run learns those
 
+    def __repr__(self) -> str:
+        """How far it is: all of it is in `labels` and `rounds`."""
+        last = next((line for line in reversed(self.rounds) if line.get("accuracy") is not None), None)
+        right = f", {last['accuracy']:.1%} right on the test set" if last else ""
+        return f"State: {len(self.labels):,} labels after {len(self.rounds)} rounds{right}"
+
     def take(self, line: Line) -> None:
         """Take a line of the journal in."""
         self.change(line)
