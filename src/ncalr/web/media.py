@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import IO
 
 from ncalr.data.files import write_whole
 from ncalr.errors import NcalrError
+from ncalr.web.child import command
 from ncalr.web.decoder import VERSION, read_message, write_message
 
 BYTES = 128 * 2**20  # as a TIFF or a BMP has them that is not compressed
@@ -118,8 +118,8 @@ class Decoder:
         """The process, running."""
         if self._process is None or self._process.poll() is not None:
             self.stop()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "ncalr.web.decoder"],
+            self._process = subprocess.Popen(  # noqa: S603 (the command is ours)
+                command("ncalr.web.decoder"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
