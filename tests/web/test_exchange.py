@@ -905,6 +905,11 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     who, _ = store.write(lambda conn: people.enter(conn, now, secret))
     assert (who.name, who.role, who.active) == ("zoe", "reviewer", True)  # she came by an import, and is herself
     store.close()
+    assert "nobody" in str(run("labels", "revoke", project, "--person", "max").exception)
+    assert run("labels", "revoke", project, "--person", "zoe").output.startswith("1 sessions and 1 links")
+    assert run("labels", "revoke", project).output.startswith(
+        "0 sessions and 2 links"
+    )  # the owner's, and an invitation
 
 
 def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):

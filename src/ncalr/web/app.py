@@ -354,8 +354,12 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
     @app.post("/api/enter")
     def enter(body: Entrance, request: Request) -> Response:
+        before = request.cookies.get(office.cookie)
+
         def come_in(conn: Connection) -> tuple[Person, str]:
             entered = people.enter(conn, store.clock.now(), body.token, body.name)
+            if before is not None:  # its cookie is overwritten: nobody who should has it any more
+                people.leave(conn, store.clock.now(), before)
             if body.name is not None:  # somebody new, who may be asked what others were unsure about
                 answers.reconsider(conn)
             return entered
