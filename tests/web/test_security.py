@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from browserless import Server
+from browserless import Server, say, take
 
 from ncalr.web import serve
+from ncalr.web.app import Limits
 from ncalr.web.folder import Folder
 from ncalr.web.media import Decoder
-from ncalr.web.store import people
+from ncalr.web.store import people, queue
 
 
 @pytest.fixture
@@ -81,3 +82,30 @@ def test_coming_in_again_ends_the_session_before(server):
     link = server.desk.store.write(lambda conn: people.link(conn, 1e6, server.desk.person("ann")))
     assert ann.post("/api/enter", json={"token": link}).status_code == 200
     assert (ann.get("/api/me").status_code, old.get("/api/me").status_code) == (200, 401)
+
+
+# -- one of the team
+
+
+def test_nobody_takes_everything_from_the_others(server):
+    ann, ben = server.person("ann"), server.person("ben")
+    taken = [item for at in range(20) for item in take(ann, 10, tab=f"tab {at}")]
+    assert len(taken) == queue.HANDS == 30
+    assert len(take(ben, 10)) == 10
+    reply = ann.post("/api/next", json={"tab": "another"}).json()
+    assert (reply["items"], reply["rest"]["own_tabs"]) == ([], 30)  # she is told where they are
+    assert say(ann, taken[0]).status_code == 200
+    assert len(take(ann, 10, tab="another")) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("next", {"tab": "t"}), ("heartbeat", {"tab": "t"}), ("release", {"leases": []}), ("leases/clear", None)],
+)
+def test_changes_are_counted_as_reads_are(small, path, body):
+    small.project(items=10)
+    server = Server(small, limits=Limits(requests=(5, 10.0)))
+    own, ben = server.person("own", "owner"), server.person("ben")  # coming in took one
+    statuses = [own.post(f"/api/{path}", json=body).status_code for _ in range(6)]
+    assert statuses == [200] * 4 + [429] * 2
+    assert ben.get("/api/state").status_code == 200

@@ -58,7 +58,7 @@ class Limits:
 
     enter: tuple[int, float] = (5, 60.0)
     answers: tuple[int, float] = (200, 10.0)
-    reads: tuple[int, float] = (600, 10.0)
+    requests: tuple[int, float] = (600, 10.0)
 
 
 class Office:
@@ -78,7 +78,7 @@ class Office:
         chosen, clock = limits or Limits(), store.clock
         self.enter = Limit("attempts to come in", *chosen.enter, clock)
         self.answers = Limit("answers", *chosen.answers, clock)
-        self.reads = Limit("requests", *chosen.reads, clock)
+        self.requests = Limit("requests", *chosen.requests, clock)
         self._exporting = threading.Lock()
         self.started = clock.now()
         self.training = figures.Training(training, self.started)
@@ -238,6 +238,7 @@ class Caller:
     def change(self, conn: Connection) -> Person:
         """The person, inside a change: that the session is in use is written along with it."""
         person, seen = self.person(conn)
+        self.office.requests.check(person.id)
         now = self.office.store.clock.now()
         if now - seen > TOUCH:
             people.touch(conn, now, self.session)
@@ -272,8 +273,7 @@ def needs(role: str) -> Callable[[Request], Person]:
         person, seen = office.store.read(caller.person)
         if now - seen > TOUCH:
             office.store.write(lambda conn: people.touch(conn, now, caller.session))
-        if request.method == "GET":
-            office.reads.check(person.id)
+        office.requests.check(person.id)
         return person
 
     check.role = role  # type: ignore[attr-defined]
