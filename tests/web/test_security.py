@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from browserless import Server, say, take
+from browserless import HOME, Server, say, take
+from fastapi.testclient import TestClient
+from PIL import Image
 
-from ncalr.web import serve
+from ncalr.web import exchange, serve, sources
 from ncalr.web.app import Limits
 from ncalr.web.folder import Folder
-from ncalr.web.media import Decoder
-from ncalr.web.store import people, queue
+from ncalr.web.limits import TooMany, Turns
+from ncalr.web.media import Decoder, Media
+from ncalr.web.store import people, projects, queue
 
 
 @pytest.fixture
@@ -37,6 +45,35 @@ def test_nothing_that_lies_among_the_data_is_run(tmp_path, monkeypatch):
         done = subprocess.run(supervisor.command, capture_output=True, text=True, timeout=120, check=False)
     assert "holds no labelling project" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_link_among_the_pictures_takes_nothing_out_of_another_folder(small, tmp_path):
+    root, secret = tmp_path / "photos", tmp_path / "secret"
+    root.mkdir()
+    secret.write_text("nobody's business", encoding="utf-8")
+    (root / "a.png").symlink_to(secret)
+    (root / "b.png").write_bytes(b"b")
+    (root / "c.png").symlink_to(root / "b.png")
+    os.mkfifo(root / "d.png")
+    names = ("a.png", "b.png", "c.png", "d.png")
+    projects.create(small.store, "p", "image", ["cat", "dog"], [projects.NewItem(name) for name in names])
+    for _ in names:
+        small.label("ann")
+    copied = exchange.write_folder(small.store, root, tmp_path / "out")
+    assert sorted(copied.missing) == ["a.png", "d.png"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out" / "cat").iterdir()} == {
+        "b.png": b"b",
+        "c.png": b"b",
+    }
+
+
+def test_the_training_reads_no_file_that_has_no_end(tmp_path, monkeypatch):
+    Image.new("RGB", (40, 30)).save(tmp_path / "large.png")
+    assert sources._pixels(tmp_path / "large.png", 32) is not None
+    monkeypatch.setattr("ncalr.web.media.BYTES", 10)
+    assert sources._pixels(tmp_path / "large.png", 32) is None
+    os.mkfifo(tmp_path / "pipe.png")
+    assert sources._pixels(tmp_path / "pipe.png", 32) is None
 
 
 # -- sessions and links
@@ -109,3 +146,73 @@ def test_changes_are_counted_as_reads_are(small, path, body):
     statuses = [own.post(f"/api/{path}", json=body).status_code for _ in range(6)]
     assert statuses == [200] * 4 + [429] * 2
     assert ben.get("/api/state").status_code == 200
+
+
+def test_pictures_that_take_long_hold_up_whoever_asks_for_them_and_nobody_else(small, tmp_path, monkeypatch):
+    projects.create(small.store, "p", "image", ["a", "b"], [projects.NewItem(f"{at}.png") for at in range(9)])
+    media, free = Media(tmp_path, tmp_path / "cache", 1), threading.Event()
+    monkeypatch.setattr(media, "picture", lambda *_: free.wait(30) and ("image/png", b"x"))
+    server = Server(small, media)
+    with TestClient(server.app, base_url=HOME) as client, ThreadPoolExecutor(120) as crowd:
+        ann, ben = server.person("ann"), server.person("ben")
+        [item] = take(ann)
+        cookies = "; ".join(f"{name}={value}" for name, value in ann.cookies.items())
+        asked = [
+            crowd.submit(client.get, f"/api/items/{item['item']}/picture", headers={"cookie": cookies})
+            for _ in range(100)
+        ]
+        cookies = "; ".join(f"{name}={value}" for name, value in ben.cookies.items())
+        began = time.monotonic()
+        while len(server.office.pictures) < 100:
+            assert time.monotonic() < began + 20
+            time.sleep(0.01)
+        other = crowd.submit(client.get, "/api/state", headers={"cookie": cookies})
+        try:
+            assert other.result(10).status_code == 200
+        finally:
+            free.set()
+        assert {each.result().status_code for each in asked} == {200}
+    media.close()
+
+
+def test_too_many_of_ones_own_are_sent_away_and_nothing_is_kept_of_them():
+    async def crowd():
+        turns, done = Turns("pictures", 1, 1), asyncio.Event()
+
+        async def ask(key):
+            async with turns.turn(key):
+                await done.wait()
+
+        asked = [asyncio.create_task(ask(key)) for key in (1, 1, 1, 2)]
+        await asyncio.sleep(0)
+        done.set()
+        return await asyncio.gather(*asked, return_exceptions=True), len(turns)
+
+    (first, second, third, other), left = asyncio.run(crowd())
+    assert (first, second, other, left) == (None, None, None, 0)
+    assert isinstance(third, TooMany)
+
+
+def test_a_picture_many_ask_for_is_decoded_once(tmp_path):
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
+    media = Media(tmp_path, tmp_path / "cache", 1)
+    with media._decoder() as decoder, ThreadPoolExecutor(5) as crowd:
+        asked = [crowd.submit(media.picture, "key", "a.png", 320) for _ in range(5)]
+        time.sleep(0.2)  # all stand in line by now; what follows holds wherever they are
+        real, decoder.decode, count = decoder.decode, (lambda *given: count.append(given) or real(*given)), []
+        media._decoders.put(decoder)
+        assert len({each.result() for each in asked}) == 1
+        media._decoders.get()
+    assert len(count) == 1
+    media.close()
+
+
+def test_a_full_disk_keeps_no_picture_from_being_shown(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
+    media = Media(tmp_path, tmp_path / "cache", 1)
+    monkeypatch.setattr("ncalr.web.media.write_whole", full)
+    assert media.picture("key", "a.png", 320)[0] == "image/png"
+    media.close()

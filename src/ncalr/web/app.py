@@ -34,6 +34,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection, select
+from starlette.concurrency import run_in_threadpool
 from starlette.staticfiles import StaticFiles
 
 import ncalr
@@ -41,7 +42,7 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.web import exchange, figures, models
 from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
-from ncalr.web.limits import Limit, TooMany
+from ncalr.web.limits import Limit, TooMany, Turns
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
 from ncalr.web.store import Store, again, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
@@ -54,11 +55,12 @@ TOUCH = 300.0
 
 @dataclass(frozen=True)
 class Limits:
-    """How often, within how many seconds."""
+    """How often, within how many seconds; of pictures, how many."""
 
     enter: tuple[int, float] = (5, 60.0)
     answers: tuple[int, float] = (200, 10.0)
     requests: tuple[int, float] = (600, 10.0)
+    pictures: tuple[int, int] = (4, 200)  # at the same time, and waiting
 
 
 class Office:
@@ -79,6 +81,7 @@ class Office:
         self.enter = Limit("attempts to come in", *chosen.enter, clock)
         self.answers = Limit("answers", *chosen.answers, clock)
         self.requests = Limit("requests", *chosen.requests, clock)
+        self.pictures = Turns("pictures", *chosen.pictures)
         self._exporting = threading.Lock()
         self.started = clock.now()
         self.training = figures.Training(training, self.started)
@@ -505,16 +508,20 @@ def _add_work(app: FastAPI, office: Office) -> None:
 
         return store.read(look)
 
-    @app.get("/api/items/{key}/picture")
-    def picture(_person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
-        if size not in SIZES:
-            raise BadInput(f"pictures come in the sizes {', '.join(map(str, SIZES))}")
+    def decoded(key: str, size: int) -> tuple[str, bytes]:
         name = store.read(
             lambda conn: conn.execute(select(schema.item.c.name).where(schema.item.c.key == key)).scalar()
         )
         if name is None or office.media is None:
             raise NoSuchItem("there is no such picture")
-        kind, content = office.media.picture(key, name, size)
+        return office.media.picture(key, name, size)
+
+    @app.get("/api/items/{key}/picture")
+    async def picture(person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
+        if size not in SIZES:
+            raise BadInput(f"pictures come in the sizes {', '.join(map(str, SIZES))}")
+        async with office.pictures.turn(person.id):  # pictures that take long hold up whoever asks, not the others
+            kind, content = await run_in_threadpool(decoded, key, size)
         headers = {
             "content-security-policy": MEDIA_POLICY,
             "cache-control": "private, max-age=86400, immutable",

@@ -34,6 +34,7 @@ from sqlalchemy import Connection, select
 
 from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
 from ncalr.errors import BadInput, MissingExtra, unknown
+from ncalr.web.media import inside
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 
@@ -159,7 +160,11 @@ def write_folder(store: Store, root: Path, target: Path) -> Copied:
         place = target / folders[label] / files[name]
         place.parent.mkdir(exist_ok=True)
         try:
-            _copy(root / name, place)
+            picture = inside(root, name)
+            if picture is None:  # it was never shown either
+                missing[name] = "leads out of the folder, or is no file"
+                continue
+            _copy(picture, place)
         except OSError as error:
             missing[name] = error.strerror or str(error)
         else:

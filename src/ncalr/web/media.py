@@ -47,16 +47,18 @@ class Media:
         with file:
             kept = self.cache / f"{key}-{size}-{stamp}-{VERSION}"
             if kept.is_file():
-                kind, _, picture = kept.read_bytes().partition(b"\n")
-                return kind.decode(), picture
+                return _read(kept)
             with self._decoder() as decoder:  # many megabytes are in memory only while there is one
+                if kept.is_file():  # whoever was before us in the line asked for the same
+                    return _read(kept)
                 try:
                     kind_, picture = decoder.decode(file.read(BYTES), size)
                 except CannotShow as why:
                     raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
                 except OSError:
                     raise NotThere(f"there is no such picture: {self._where(name)}") from None
-        write_whole(kept, kind_.encode() + b"\n" + picture)
+                with suppress(OSError):  # a full disk: it is decoded again the next time
+                    write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
 
     def warm_up(self) -> None:
@@ -73,8 +75,8 @@ class Media:
     def _open(self, name: str) -> tuple[IO[bytes], int]:
         """A file inside the root, whatever the name tries, and its age; links that lead out lead nowhere."""
         try:
-            path = (self.root / name).resolve(strict=True)
-            if not path.is_relative_to(self.root) or not path.is_file():
+            path = inside(self.root, name)
+            if path is None:
                 raise NotThere(f"there is no such picture: {_short(name)}")
             file = path.open("rb")
         except (OSError, ValueError, RuntimeError):
@@ -98,6 +100,18 @@ class Media:
             yield decoder
         finally:
             self._decoders.put(decoder)
+
+
+def inside(root: Path, name: str) -> Path | None:
+    """The file of this name in a folder, if it is one, wherever its name or a link in the folder leads."""
+    path = (root / name).resolve(strict=True)
+    return path if path.is_relative_to(root.resolve()) and path.is_file() else None
+
+
+def _read(kept: Path) -> tuple[str, bytes]:
+    """A picture as it was kept."""
+    kind, _, picture = kept.read_bytes().partition(b"\n")
+    return kind.decode(), picture
 
 
 def _short(name: str) -> str:
