@@ -22,7 +22,22 @@ from ncalr.web.folder import Folder
 from ncalr.web.store import people, projects, schema
 
 FORMS = sorted(exchange.WRITERS)
-NASTY = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "a,b", 'say "hi"', "line\nbreak", "<script>", "日本", ""]
+NASTY = [
+    "=cmd()",
+    "+1",
+    "-1",
+    "@x",
+    "\tx",
+    "\rx",
+    "'quoted",
+    "\uff1d1",
+    "a,b",
+    'say "hi"',
+    "line\nbreak",
+    "<script>",
+    "日本",
+    "",
+]
 
 
 def busy(desk, votes=2):
@@ -79,7 +94,7 @@ def test_no_cell_of_the_csv_is_run_by_a_spreadsheet(tmp_path):
     exchange.write([Record(text, "open", text, text=text) for text in NASTY], "csv", out)
     for row in list(csv.reader(io.StringIO(out.getvalue().decode(), newline="")))[1:]:
         for cell in (row[0], row[2], row[-1]):
-            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
 
 
 def test_the_image_folder(tmp_path):

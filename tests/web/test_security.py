@@ -7,19 +7,24 @@ import os
 import subprocess
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from browserless import HOME, Server, say, take
 from fastapi.testclient import TestClient
+from office import Office
 from PIL import Image
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from ncalr.web import exchange, serve, sources
 from ncalr.web.app import Limits
 from ncalr.web.folder import Folder
 from ncalr.web.limits import TooMany, Turns
 from ncalr.web.media import Decoder, Media
-from ncalr.web.store import people, projects, queue
+from ncalr.web.store import copying, people, projects, queue
+from ncalr.web.store.database import NoRoom
 
 
 @pytest.fixture
@@ -216,3 +221,58 @@ def test_a_full_disk_keeps_no_picture_from_being_shown(tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.web.media.write_whole", full)
     assert media.picture("key", "a.png", 320)[0] == "image/png"
     media.close()
+
+
+def test_a_full_disk_keeps_nobody_from_reading(server, monkeypatch):
+    def full(_work):
+        raise NoRoom("the database cannot be written")
+
+    own = server.person("own", "owner")
+    server.desk.clock.time += 3600
+    monkeypatch.setattr(server.desk.store, "write", full)
+    assert own.get("/api/state").status_code == 200
+    assert own.get("/api/export").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/history?before=99999999999999999999999", None),
+        ("POST", "/api/next", {"tab": "a\0b"}),
+        ("POST", "/api/heartbeat", {"tab": "\0"}),
+        ("POST", "/api/release", {"leases": ["\0"]}),
+        ("PUT", "/api/guideline", {"text": "a\0b"}),
+        ("PUT", "/api/answers/{id}", {"item": "\0", "kind": "none", "answered": 1.0}),
+        ("PUT", "/api/answers/{id}", {"item": "x", "kind": "none", "answered": 1.0, "lease": "\0"}),
+        ("PUT", "/api/answers/{id}", {"item": "x", "kind": "none", "answered": 1.0, "based_on": "\0"}),
+        ("PUT", "/api/answers/{id}", {"item": "x", "kind": "label", "answered": 1.0, "answer": 2**80}),
+    ],
+)
+def test_what_a_database_does_not_take_is_refused_at_the_door(office, method, path, body):
+    office.project(items=3)
+    own = Server(office).person("own", "owner")
+    assert own.request(method, path.replace("{id}", str(uuid.uuid4())), json=body).status_code == 400
+
+
+def test_a_word_of_the_page_in_strange_letters_is_wrong_and_no_error(server):
+    ann = server.person("ann")
+    assert ann.post("/api/leave", headers={"x-csrf": b"\xe9"}).status_code == 403
+
+
+# -- what lies on the disk, and in logs
+
+
+def test_databases_and_backups_are_private_wherever_they_lie(tmp_path):
+    desk = Office(str(tmp_path / "labels.db")).project(items=2)
+    copying.backup(desk.store, tmp_path / "backup.db")
+    desk.store.close()
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.db")} == {0o600}
+
+
+def test_no_text_of_anybody_is_in_the_words_of_an_error(office):
+    with pytest.raises(DBAPIError) as caught:
+        office.store.read(
+            lambda conn: conn.execute(text("SELECT * FROM nowhere WHERE x = :x"), {"x": "a private word"})
+        )
+    assert "nowhere" in str(caught.value)
+    assert "a private word" not in str(caught.value)

@@ -23,7 +23,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,6 +106,11 @@ class Office:
             self._exporting.release()
 
 
+Word = Annotated[str, Field(max_length=36, pattern="^[ -~]*$")]
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+"""What a client made up: signs and numbers that every database takes."""
+
+
 class Body(BaseModel):
     """Bodies have the fields we know and no others."""
 
@@ -122,7 +127,7 @@ class Entrance(Body):
 class Wish(Body):
     """What a tab wants."""
 
-    tab: str = Field(min_length=1, max_length=36)
+    tab: Word = Field(min_length=1)
     want: int = Field(1, ge=1, le=queue.AHEAD)
     purpose: str = Field("label", pattern="^(label|review|adjudicate)$")
 
@@ -130,25 +135,25 @@ class Wish(Body):
 class Tab(Body):
     """A tab that is alive."""
 
-    tab: str = Field(min_length=1, max_length=36)
+    tab: Word = Field(min_length=1)
 
 
 class Tokens(Body):
     """Leases."""
 
-    leases: list[str] = Field(max_length=50)
+    leases: list[Word] = Field(max_length=50)
 
 
 class Said(Body):
     """An answer as the page sends it."""
 
-    item: str = Field(max_length=32)
-    kind: str = Field(max_length=16)
-    answer: int | None = None
-    based_on: str | None = Field(None, max_length=36)
-    lease: str | None = Field(None, max_length=36)
+    item: Word
+    kind: Word
+    answer: Number | None = None
+    based_on: Word | None = None
+    lease: Word | None = None
     shown: float | None = None
-    guideline: int | None = None
+    guideline: Number | None = None
     answered: float
 
 
@@ -262,7 +267,7 @@ def _caller_of(request: Request, role: str) -> Caller:
         raise NotAllowed("come in by a link first")
     if request.method not in ("GET", "HEAD"):
         given = request.headers.get("x-csrf", "")
-        if not hmac.compare_digest(given, office.csrf(session)):
+        if not hmac.compare_digest(given.encode(), office.csrf(session).encode()):
             raise Forbidden("the request does not come from the labelling page (x-csrf is missing or wrong); reload it")
     return Caller(office, role, "", session)
 
@@ -275,7 +280,8 @@ def needs(role: str) -> Callable[[Request], Person]:
         office, now = caller.office, caller.office.store.clock.now()
         person, seen = office.store.read(caller.person)
         if now - seen > TOUCH:
-            office.store.write(lambda conn: people.touch(conn, now, caller.session))
+            with suppress(NoRoom):  # a full disk keeps nobody from reading, or from an export
+                office.store.write(lambda conn: people.touch(conn, now, caller.session))
         office.requests.check(person.id)
         return person
 
@@ -501,7 +507,7 @@ def _add_work(app: FastAPI, office: Office) -> None:
 
     @app.get("/api/history")
     def history(
-        person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: int | None = None
+        person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: Number | None = None
     ) -> list[dict[str, Any]]:
         def look(conn: Any) -> list[dict[str, Any]]:
             return _named(conn, answers.history(conn, person, limit, before))

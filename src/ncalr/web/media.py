@@ -36,7 +36,7 @@ class Media:
 
     def __init__(self, root: Path, cache: Path, decoders: int = 2) -> None:
         self.root, self.cache = root.resolve(), cache
-        cache.mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._decoders: LifoQueue[Decoder] = LifoQueue()
         for _ in range(decoders):
             self._decoders.put(Decoder())
