@@ -259,6 +259,21 @@ def test_a_word_of_the_page_in_strange_letters_is_wrong_and_no_error(server):
     assert ann.post("/api/leave", headers={"x-csrf": b"\xe9"}).status_code == 403
 
 
+def test_a_picture_that_cannot_be_shown_does_not_tell_its_name(small, tmp_path):
+    names = ("cat-1.png", "cat-2.png", "cat-3.png")
+    (tmp_path / "cat-1.png").write_text("no picture", encoding="utf-8")
+    (tmp_path / "cat-2.png").symlink_to("/etc/hostname")
+    items = [projects.NewItem(name) for name in names]
+    projects.create(small.store, "p", "image", ["cat", "b"], items, settings=projects.Settings(hide_names=True))
+    media = Media(tmp_path, tmp_path / "cache", 1)
+    ann = Server(small, media).person("ann")
+    for item in take(ann, 3):
+        reply = ann.get(f"/api/items/{item['item']}/picture")
+        assert reply.status_code in (404, 422)
+        assert "cat" not in reply.text
+    media.close()
+
+
 # -- what lies on the disk, and in logs
 
 

@@ -1,4 +1,7 @@
-"""Pictures for the page: found by opaque key, read from inside one folder only, decoded by a child process."""
+"""Pictures for the page: found by opaque key, read from inside one folder only, decoded by a child process.
+
+What goes wrong is told without the name of the file: it may be hidden from whoever asks.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,9 @@ class Media:
                 try:
                     kind_, picture = decoder.decode(file.read(BYTES), size)
                 except CannotShow as why:
-                    raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
+                    raise CannotShow(f"the picture cannot be shown: {why}") from None
                 except OSError:
-                    raise NotThere(f"there is no such picture: {self._where(name)}") from None
+                    raise NotThere(f"there is no such picture: {self._where()}") from None
                 with suppress(OSError):  # a full disk: it is decoded again the next time
                     write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
@@ -77,21 +80,20 @@ class Media:
         try:
             path = inside(self.root, name)
             if path is None:
-                raise NotThere(f"there is no such picture: {_short(name)}")
+                raise NotThere("there is no such picture in the folder")
             file = path.open("rb")
         except (OSError, ValueError, RuntimeError):
-            raise NotThere(f"there is no such picture: {self._where(name)}") from None
+            raise NotThere(f"there is no such picture: {self._where()}") from None
         facts = os.fstat(file.fileno())
         if facts.st_size > BYTES:
             file.close()
-            raise CannotShow(f"{_short(name)} cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}")
+            raise CannotShow(f"the picture cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}")
         return file, facts.st_mtime_ns
 
-    def _where(self, name: str) -> str:
+    def _where(self) -> str:
         """What is not there: the one picture, or all of them."""
-        if self.root.is_dir():
-            return f"{_short(name)} was moved or removed; tell whoever runs the server"
-        return "the folder of the pictures was moved or removed; tell whoever runs the server"
+        what = "it" if self.root.is_dir() else "the folder of the pictures"
+        return f"{what} was moved or removed; tell whoever runs the server"
 
     @contextmanager
     def _decoder(self) -> Iterator[Decoder]:
@@ -112,12 +114,6 @@ def _read(kept: Path) -> tuple[str, bytes]:
     """A picture as it was kept."""
     kind, _, picture = kept.read_bytes().partition(b"\n")
     return kind.decode(), picture
-
-
-def _short(name: str) -> str:
-    """A name that can be put in a sentence."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return shown if len(shown) <= 200 else f"…{shown[-200:]}"
 
 
 class Decoder:
