@@ -50,7 +50,10 @@ TESTS = {
     ),
     "S4": ("CSRF, CORS, Host", "test_server: 400 and 403 that name --public-url"),
     "S5": ("authorisation", "test_server: every route and role; a route without an entry fails"),
-    "S6": ("path traversal", "test_server: eleven names, six keys, nothing read outside"),
+    "S6": (
+        "path traversal",
+        "test_server, test_security: eleven names, six keys, nothing read, exported or run from outside",
+    ),
     "S7": (
         "user content inert",
         "test_server: fresh pixels, type from bytes, sandbox; SVG, HTML, PDF refused; BMP, TIFF shown as PNG or JPEG",
@@ -65,7 +68,10 @@ TESTS = {
     "S12": ("no pickle", "test_server: no pickle, joblib, torch.load, yaml.load in the app"),
     "S13": ("filters", "test_server: unknown fields and settings refused"),
     "S14": ("SSRF", "there is no import by URL"),
-    "S15": ("rate limits", "test_server: 429 with Retry-After on entering, answering, exporting"),
+    "S15": (
+        "rate limits",
+        "test_server, test_security: 429 with Retry-After on entering, answering, exporting, any request; 30 items a person",
+    ),
     "S16": ("passwords", "there are none: links and tokens of 256 random bits, hashed"),
     "S17": ("webhooks", "there are none"),
     "S19": (

@@ -12,7 +12,7 @@ from ncalr.web.guard import Address
 from ncalr.web.store import people
 
 HOME = "http://127.0.0.1:8765"
-PLENTY = Limits(enter=(1000, 1.0), answers=(100000, 1.0), reads=(100000, 1.0))
+PLENTY = Limits(enter=(1000, 1.0), answers=(100000, 1.0), requests=(100000, 1.0))
 
 
 class Server:

@@ -17,7 +17,7 @@ from ncalr.web.guard import Address
 from ncalr.web.store import people
 from ncalr.web.store.clock import SteadyClock
 
-PLENTY = Limits(enter=(1000, 1.0), answers=(100000, 1.0), reads=(100000, 1.0))
+PLENTY = Limits(enter=(1000, 1.0), answers=(100000, 1.0), requests=(100000, 1.0))
 
 
 @contextmanager

@@ -22,7 +22,22 @@ from ncalr.web.folder import Folder
 from ncalr.web.store import people, projects, schema
 
 FORMS = sorted(exchange.WRITERS)
-NASTY = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "a,b", 'say "hi"', "line\nbreak", "<script>", "日本", ""]
+NASTY = [
+    "=cmd()",
+    "+1",
+    "-1",
+    "@x",
+    "\tx",
+    "\rx",
+    "'quoted",
+    "\uff1d1",
+    "a,b",
+    'say "hi"',
+    "line\nbreak",
+    "<script>",
+    "日本",
+    "",
+]
 
 
 def busy(desk, votes=2):
@@ -79,7 +94,7 @@ def test_no_cell_of_the_csv_is_run_by_a_spreadsheet(tmp_path):
     exchange.write([Record(text, "open", text, text=text) for text in NASTY], "csv", out)
     for row in list(csv.reader(io.StringIO(out.getvalue().decode(), newline="")))[1:]:
         for cell in (row[0], row[2], row[-1]):
-            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
 
 
 def test_the_image_folder(tmp_path):
@@ -898,6 +913,11 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     who, _ = store.write(lambda conn: people.enter(conn, now, secret))
     assert (who.name, who.role, who.active) == ("zoe", "reviewer", True)  # she came by an import, and is herself
     store.close()
+    assert "nobody" in str(run("labels", "revoke", project, "--person", "max").exception)
+    assert run("labels", "revoke", project, "--person", "zoe").output.startswith("1 sessions and 1 links")
+    assert run("labels", "revoke", project).output.startswith(
+        "0 sessions and 2 links"
+    )  # the owner's, and an invitation
 
 
 def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):

@@ -130,6 +130,19 @@ def test_refusals(studio):
         client.close()
 
 
+@pytest.mark.parametrize("token", ["a secret\r\nhost: elsewhere", "a s\u00e9cret"])
+def test_a_token_is_never_told(token):
+    with pytest.raises(BadInput, match="copy it again") as caught:
+        LabelStudio("http://studio", token)
+    assert "cret" not in str(caught.value)
+
+
+def test_the_end_of_a_line_is_no_part_of_a_token(studio):
+    remote = LabelStudio("http://studio", "secret\n", studio.transport)
+    assert remote.names(1) == set()
+    remote.close()
+
+
 def test_a_class_cannot_break_out_of_the_configuration():
     assert '<Choice value="&lt;a&gt; &quot;b"/>' in config(['<a> "b', "c"], "text").replace("'", '"') or (
         "&lt;a&gt;" in config(['<a> "b', "c"], "text")

@@ -22,6 +22,7 @@ from ncalr.loop.journal import Journal
 from ncalr.loop.state import replay
 from ncalr.oracles.oracle import LATER, REFUSED
 from ncalr.web import audit, figures, serve, sources
+from ncalr.web.child import command
 from ncalr.web.folder import Folder, Source
 from ncalr.web.models import Choice
 from ncalr.web.oracle import People
@@ -249,7 +250,7 @@ def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_p
     desk, worker, truth = shop
     label(desk, truth, 20)
     log = tmp_path / "log"
-    supervisor = serve.Supervisor([sys.executable, "-m", "ncalr.web.worker", str(worker.folder.path)], log, 0.1)
+    supervisor = serve.Supervisor(command("ncalr.web.worker", str(worker.folder.path)), log, 0.1)
     supervisor.start()
     try:
         wait(lambda: desk.rows(schema.model), 60)

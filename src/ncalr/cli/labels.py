@@ -235,6 +235,21 @@ def invite(
     store.close()
 
 
+@app.command("revoke")
+def revoke(
+    project: Project,
+    person: Annotated[str, typer.Option(help="Only this person, by name; everybody if none.")] = "",
+) -> None:
+    """End sessions, links and access tokens, at once, as when a laptop or a link was lost; nobody is sent away."""
+    from ncalr.web.store import people
+
+    _, store = _open(project)
+    known = _somebody(store, person) if person else None
+    sessions, tokens = store.write(lambda conn: people.revoke(conn, store.clock.now(), known))
+    store.close()
+    print(f"{sessions} sessions and {tokens} links and tokens ended; come in again by a new link (ncalr labels invite)")
+
+
 def _somebody(store: Any, name: str) -> Any:
     """The person of this name."""
     from ncalr.errors import BadInput

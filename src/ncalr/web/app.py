@@ -23,7 +23,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +34,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection, select
+from starlette.concurrency import run_in_threadpool
 from starlette.staticfiles import StaticFiles
 
 import ncalr
@@ -41,7 +42,7 @@ from ncalr.errors import BadInput, NcalrError
 from ncalr.web import exchange, figures, models
 from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
-from ncalr.web.limits import Limit, TooMany
+from ncalr.web.limits import Limit, TooMany, Turns
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
 from ncalr.web.store import Store, again, answers, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
@@ -54,11 +55,12 @@ TOUCH = 300.0
 
 @dataclass(frozen=True)
 class Limits:
-    """How often, within how many seconds."""
+    """How often, within how many seconds; of pictures, how many."""
 
     enter: tuple[int, float] = (5, 60.0)
     answers: tuple[int, float] = (200, 10.0)
-    reads: tuple[int, float] = (600, 10.0)
+    requests: tuple[int, float] = (600, 10.0)
+    pictures: tuple[int, int] = (4, 200)  # at the same time, and waiting
 
 
 class Office:
@@ -78,7 +80,8 @@ class Office:
         chosen, clock = limits or Limits(), store.clock
         self.enter = Limit("attempts to come in", *chosen.enter, clock)
         self.answers = Limit("answers", *chosen.answers, clock)
-        self.reads = Limit("requests", *chosen.reads, clock)
+        self.requests = Limit("requests", *chosen.requests, clock)
+        self.pictures = Turns("pictures", *chosen.pictures)
         self._exporting = threading.Lock()
         self.started = clock.now()
         self.training = figures.Training(training, self.started)
@@ -103,6 +106,11 @@ class Office:
             self._exporting.release()
 
 
+Word = Annotated[str, Field(max_length=36, pattern="^[ -~]*$")]
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+"""What a client made up: signs and numbers that every database takes."""
+
+
 class Body(BaseModel):
     """Bodies have the fields we know and no others."""
 
@@ -119,7 +127,7 @@ class Entrance(Body):
 class Wish(Body):
     """What a tab wants."""
 
-    tab: str = Field(min_length=1, max_length=36)
+    tab: Word = Field(min_length=1)
     want: int = Field(1, ge=1, le=queue.AHEAD)
     purpose: str = Field("label", pattern="^(label|review|adjudicate)$")
 
@@ -127,25 +135,25 @@ class Wish(Body):
 class Tab(Body):
     """A tab that is alive."""
 
-    tab: str = Field(min_length=1, max_length=36)
+    tab: Word = Field(min_length=1)
 
 
 class Tokens(Body):
     """Leases."""
 
-    leases: list[str] = Field(max_length=50)
+    leases: list[Word] = Field(max_length=50)
 
 
 class Said(Body):
     """An answer as the page sends it."""
 
-    item: str = Field(max_length=32)
-    kind: str = Field(max_length=16)
-    answer: int | None = None
-    based_on: str | None = Field(None, max_length=36)
-    lease: str | None = Field(None, max_length=36)
+    item: Word
+    kind: Word
+    answer: Number | None = None
+    based_on: Word | None = None
+    lease: Word | None = None
     shown: float | None = None
-    guideline: int | None = None
+    guideline: Number | None = None
     answered: float
 
 
@@ -238,6 +246,7 @@ class Caller:
     def change(self, conn: Connection) -> Person:
         """The person, inside a change: that the session is in use is written along with it."""
         person, seen = self.person(conn)
+        self.office.requests.check(person.id)
         now = self.office.store.clock.now()
         if now - seen > TOUCH:
             people.touch(conn, now, self.session)
@@ -258,7 +267,7 @@ def _caller_of(request: Request, role: str) -> Caller:
         raise NotAllowed("come in by a link first")
     if request.method not in ("GET", "HEAD"):
         given = request.headers.get("x-csrf", "")
-        if not hmac.compare_digest(given, office.csrf(session)):
+        if not hmac.compare_digest(given.encode(), office.csrf(session).encode()):
             raise Forbidden("the request does not come from the labelling page (x-csrf is missing or wrong); reload it")
     return Caller(office, role, "", session)
 
@@ -271,9 +280,9 @@ def needs(role: str) -> Callable[[Request], Person]:
         office, now = caller.office, caller.office.store.clock.now()
         person, seen = office.store.read(caller.person)
         if now - seen > TOUCH:
-            office.store.write(lambda conn: people.touch(conn, now, caller.session))
-        if request.method == "GET":
-            office.reads.check(person.id)
+            with suppress(NoRoom):  # a full disk keeps nobody from reading, or from an export
+                office.store.write(lambda conn: people.touch(conn, now, caller.session))
+        office.requests.check(person.id)
         return person
 
     check.role = role  # type: ignore[attr-defined]
@@ -354,8 +363,12 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
 
     @app.post("/api/enter")
     def enter(body: Entrance, request: Request) -> Response:
+        before = request.cookies.get(office.cookie)
+
         def come_in(conn: Connection) -> tuple[Person, str]:
             entered = people.enter(conn, store.clock.now(), body.token, body.name)
+            if before is not None:  # its cookie is overwritten: nobody who should has it any more
+                people.leave(conn, store.clock.now(), before)
             if body.name is not None:  # somebody new, who may be asked what others were unsure about
                 answers.reconsider(conn)
             return entered
@@ -494,23 +507,27 @@ def _add_work(app: FastAPI, office: Office) -> None:
 
     @app.get("/api/history")
     def history(
-        person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: int | None = None
+        person: Annotator, limit: Annotated[int, Query(ge=1, le=200)] = 50, before: Number | None = None
     ) -> list[dict[str, Any]]:
         def look(conn: Any) -> list[dict[str, Any]]:
             return _named(conn, answers.history(conn, person, limit, before))
 
         return store.read(look)
 
-    @app.get("/api/items/{key}/picture")
-    def picture(_person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
-        if size not in SIZES:
-            raise BadInput(f"pictures come in the sizes {', '.join(map(str, SIZES))}")
+    def decoded(key: str, size: int) -> tuple[str, bytes]:
         name = store.read(
             lambda conn: conn.execute(select(schema.item.c.name).where(schema.item.c.key == key)).scalar()
         )
         if name is None or office.media is None:
             raise NoSuchItem("there is no such picture")
-        kind, content = office.media.picture(key, name, size)
+        return office.media.picture(key, name, size)
+
+    @app.get("/api/items/{key}/picture")
+    async def picture(person: Annotator, key: Key, size: int = SIZES[-1]) -> Response:
+        if size not in SIZES:
+            raise BadInput(f"pictures come in the sizes {', '.join(map(str, SIZES))}")
+        async with office.pictures.turn(person.id):  # pictures that take long hold up whoever asks, not the others
+            kind, content = await run_in_threadpool(decoded, key, size)
         headers = {
             "content-security-policy": MEDIA_POLICY,
             "cache-control": "private, max-age=86400, immutable",

@@ -1,6 +1,6 @@
 """The one place where bytes from outside become pixels: a process of its own, small, limited, easily killed.
 
-Run as `python -m ncalr.web.decoder`. It reads requests from its standard input and answers on its standard output:
+Started by `ncalr.web.child`, it reads requests from its standard input and answers on its standard output:
 four bytes of length and the message, no pickle. An image comes out as fresh pixels in a fresh file: what was hidden in
 the old one (scripts, metadata, a second file behind the first) is gone.
 """

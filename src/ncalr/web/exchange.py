@@ -10,8 +10,8 @@ It is no probability of being picked by the strategy: that goes by what a model 
 these rows stand for the folder. Control rows do: over them sum(y / p) / sum(1 / p) estimates the mean of y over the
 folder, which is the plain mean unless the share was changed on the way; and so do the rows of the first order.
 
-A spreadsheet runs what stands in a cell that begins with = + - @, a tab or a return. In CSV such a cell gets a ' before
-it (and one that begins with ' gets one more, so that reading it back is exact).
+A spreadsheet runs what stands in a cell that begins with = + - @ (also wide ones), a tab or a return. In CSV such a
+cell gets a ' before it (and one that begins with ' gets one more, so that reading it back is exact).
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from sqlalchemy import Connection, select
 from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
 from ncalr.errors import BadInput, unknown
 from ncalr.extras import load
+from ncalr.web.media import inside
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 from ncalr.web.store.filling import batches
 
-DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+DANGEROUS = (*"=+-@\t\r\n'", *"\uff1d\uff0b\uff0d\uff20")  # the wide ones are signs of formulas in East Asia
 BATCH = 500
 NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
 UNNAMED = "import"  # who said what a table does not say who said
@@ -161,7 +162,11 @@ def write_folder(store: Store, root: Path, target: Path) -> Copied:
         place = target / folders[label] / files[name]
         place.parent.mkdir(exist_ok=True)
         try:
-            _copy(root / name, place)
+            picture = inside(root, name)
+            if picture is None:  # it was never shown either
+                missing[name] = "leads out of the folder, or is no file"
+                continue
+            _copy(picture, place)
         except OSError as error:
             missing[name] = error.strerror or str(error)
         else:

@@ -100,8 +100,8 @@ class Folder:
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:
             raise BadInput(
-                f"{path} can be read by others (mode {mode:o}): whoever has read it can forge sessions. Remove it, and "
-                "a new one is made; everybody then comes in by a new link"
+                f"{path} can be read by others (mode {mode:o}): it tells a change asked for by our page from one of "
+                "another site. Remove it, and a new one is made; pages that are open are then loaded anew"
             )
         return bytes.fromhex(path.read_text(encoding="utf-8"))
 

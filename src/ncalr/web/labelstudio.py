@@ -41,6 +41,9 @@ class LabelStudio:
 
         if not url.startswith(("http://", "https://")):
             raise BadInput(f"--url is Label Studio's address, such as http://localhost:8080; got {url!r}")
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):  # and what the client would say of it names it
+            raise BadInput("the token of Label Studio has signs in it that no token has; copy it again from its page")
         kind = "Bearer" if token.count(".") == 2 else "Token"  # its newer tokens are JSON web tokens
         headers = {"Authorization": f"{kind} {token}"}
         self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=SECONDS, transport=transport)

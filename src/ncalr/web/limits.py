@@ -1,9 +1,13 @@
-"""Rate limits: so many in so many seconds for each caller, counted in memory."""
+"""Limits for each caller, counted in memory: so many in so many seconds, and so many at the same time."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from ncalr.errors import NcalrError
 from ncalr.web.store.clock import Clock
@@ -39,3 +43,35 @@ class Limit:
             if len(times) >= self.count:
                 raise TooMany(self.what, times[0] + self.seconds - now)
             times.append(now)
+
+
+class Turns:
+    """At most `count` at the same time, for each key; a few more wait for their turn, and hold no thread meanwhile."""
+
+    def __init__(self, what: str, count: int, waiting: int) -> None:
+        self.what, self.count, self.most = what, count, count + waiting
+        self._lines: dict[object, _Line] = {}
+
+    def __len__(self) -> int:
+        return sum(line.length for line in self._lines.values())
+
+    @asynccontextmanager
+    async def turn(self, key: object) -> AsyncIterator[None]:
+        """Wait for one's turn; raise where too many of one's own wait already."""
+        line = self._lines.setdefault(key, _Line(asyncio.Semaphore(self.count)))
+        if line.length >= self.most:
+            raise TooMany(f"{self.what} at once", 1)
+        line.length += 1
+        try:
+            async with line.free:
+                yield
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[key]
+
+
+@dataclass
+class _Line:
+    free: asyncio.Semaphore
+    length: int = 0

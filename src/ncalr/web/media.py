@@ -1,11 +1,13 @@
-"""Pictures for the page: found by opaque key, read from inside one folder only, decoded by a child process."""
+"""Pictures for the page: found by opaque key, read from inside one folder only, decoded by a child process.
+
+What goes wrong is told without the name of the file: it may be hidden from whoever asks.
+"""
 
 from __future__ import annotations
 
 import os
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ from typing import IO
 
 from ncalr.data.files import write_whole
 from ncalr.errors import NcalrError
+from ncalr.web.child import command
 from ncalr.web.decoder import VERSION, read_message, write_message
 
 BYTES = 128 * 2**20  # as a TIFF or a BMP has them that is not compressed
@@ -36,8 +39,8 @@ class Media:
 
     def __init__(self, root: Path, cache: Path, decoders: int = 2) -> None:
         self.root, self.cache = root.resolve(), cache
-        cache.mkdir(parents=True, exist_ok=True)
-        self._keeping = threading.Lock()
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._keeping = threading.Lock()  # two decoders may have the same picture
         self._decoders: LifoQueue[Decoder] = LifoQueue()
         for _ in range(decoders):
             self._decoders.put(Decoder())
@@ -48,17 +51,18 @@ class Media:
         with file:
             kept = self.cache / f"{key}-{size}-{stamp}-{VERSION}"
             if kept.is_file():
-                kind, _, picture = kept.read_bytes().partition(b"\n")
-                return kind.decode(), picture
+                return _read(kept)
             with self._decoder() as decoder:  # many megabytes are in memory only while there is one
+                if kept.is_file():  # whoever was before us in the line asked for the same
+                    return _read(kept)
                 try:
                     kind_, picture = decoder.decode(file.read(BYTES), size)
                 except CannotShow as why:
-                    raise CannotShow(f"{_short(name)} cannot be shown: {why}") from None
+                    raise CannotShow(f"the picture cannot be shown: {why}") from None
                 except OSError:
-                    raise NotThere(f"there is no such picture: {self._where(name)}") from None
-        with self._keeping, suppress(OSError):  # others may ask for it at once; what cannot be kept can be shown
-            write_whole(kept, kind_.encode() + b"\n" + picture)
+                    raise NotThere(f"there is no such picture: {self._where()}") from None
+                with self._keeping, suppress(OSError):  # a full disk: it is decoded again the next time
+                    write_whole(kept, kind_.encode() + b"\n" + picture)
         return kind_, picture
 
     def warm_up(self) -> None:
@@ -75,23 +79,22 @@ class Media:
     def _open(self, name: str) -> tuple[IO[bytes], int]:
         """A file inside the root, whatever the name tries, and its age; links that lead out lead nowhere."""
         try:
-            path = (self.root / name).resolve(strict=True)
-            if not path.is_relative_to(self.root) or not path.is_file():
-                raise NotThere(f"there is no such picture: {_short(name)}")
+            path = inside(self.root, name)
+            if path is None:
+                raise NotThere("there is no such picture in the folder")
             file = path.open("rb")
         except (OSError, ValueError, RuntimeError):
-            raise NotThere(f"there is no such picture: {self._where(name)}") from None
+            raise NotThere(f"there is no such picture: {self._where()}") from None
         facts = os.fstat(file.fileno())
         if facts.st_size > BYTES:
             file.close()
-            raise CannotShow(f"{_short(name)} cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}")
+            raise CannotShow(f"the picture cannot be shown: it has {facts.st_size:,} bytes, the limit is {BYTES:,}")
         return file, facts.st_mtime_ns
 
-    def _where(self, name: str) -> str:
+    def _where(self) -> str:
         """What is not there: the one picture, or all of them."""
-        if self.root.is_dir():
-            return f"{_short(name)} was moved or removed; tell whoever runs the server"
-        return "the folder of the pictures was moved or removed; tell whoever runs the server"
+        what = "it" if self.root.is_dir() else "the folder of the pictures"
+        return f"{what} was moved or removed; tell whoever runs the server"
 
     @contextmanager
     def _decoder(self) -> Iterator[Decoder]:
@@ -102,10 +105,16 @@ class Media:
             self._decoders.put(decoder)
 
 
-def _short(name: str) -> str:
-    """A name that can be put in a sentence."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return shown if len(shown) <= 200 else f"…{shown[-200:]}"
+def inside(root: Path, name: str) -> Path | None:
+    """The file of this name in a folder, if it is one, wherever its name or a link in the folder leads."""
+    path = (root / name).resolve(strict=True)
+    return path if path.is_relative_to(root.resolve()) and path.is_file() else None
+
+
+def _read(kept: Path) -> tuple[str, bytes]:
+    """A picture as it was kept."""
+    kind, _, picture = kept.read_bytes().partition(b"\n")
+    return kind.decode(), picture
 
 
 class Decoder:
@@ -120,8 +129,8 @@ class Decoder:
         """The process, running."""
         if self._process is None or self._process.poll() is not None:
             self.stop()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "ncalr.web.decoder"],
+            self._process = subprocess.Popen(  # noqa: S603 (the command is ours)
+                command("ncalr.web.decoder"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from ncalr.errors import BadInput
 from ncalr.web.app import Limits, Office, create_app
+from ncalr.web.child import command
 from ncalr.web.folder import Folder
 from ncalr.web.guard import Address
 from ncalr.web.media import Media
@@ -80,9 +81,8 @@ def entrance(store: Store, name: str) -> str:
 @contextlib.contextmanager
 def training(folder: Folder) -> Iterator[Supervisor]:
     """The worker process, for as long as this lasts."""
-    supervisor = Supervisor(
-        [sys.executable, "-m", "ncalr.web.worker", str(folder.path)], folder.path / "worker.log", rest=REST
-    )
+    work = command("ncalr.web.worker", str(folder.path))
+    supervisor = Supervisor(work, folder.path / "worker.log", rest=REST)
     supervisor.start()
     try:
         yield supervisor

@@ -135,8 +135,11 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
 
 def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:
     from ncalr.web.decoder import thumbnail
+    from ncalr.web.media import BYTES
 
     try:
+        if not path.is_file() or path.stat().st_size > BYTES:  # it cannot be shown either; a pipe would never end
+            return None
         pixels: npt.NDArray[np.uint8] = thumbnail(path.read_bytes(), size)
     except Exception:  # whatever a decoder throws: people can still mark the item as broken
         return None

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, func, insert, select
 
 from ncalr.errors import BadInput, NcalrError
 from ncalr.web.store import answers, schema
-from ncalr.web.store.database import Store, open_store
+from ncalr.web.store.database import Store, make_private, open_store
 
 BATCH = 2000
 PASSING = {"session"}
@@ -110,6 +110,7 @@ def copy(source: Store, target: Store) -> str:
 
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """SQLite's own online backup."""
+    make_private(target)
     to = sqlite3.connect(target)
     try:
         with engine.connect() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from ncalr.web.store.writer import Writer
 
 T = TypeVar("T")
 BUSY_SECONDS = 30.0
+_ALIKE: dict[str, Any] = {"pool_size": 10, "max_overflow": 40, "hide_parameters": True}  # no texts of people in a log
 
 
 class NoRoom(NcalrError):
@@ -99,16 +100,21 @@ def open_engine(url: str | Path) -> Engine:
         return _sqlite(parsed)
     if parsed.get_backend_name() == "postgresql":
         check_installed("psycopg", "postgres", "PostgreSQL")
-        return create_engine(
-            parsed.set(drivername="postgresql+psycopg"), pool_size=10, max_overflow=40, pool_pre_ping=True
-        )
+        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **_ALIKE)
     raise BadInput(f"the database must be sqlite or postgresql, got {parsed.get_backend_name()!r}")
+
+
+def make_private(path: Path) -> None:
+    """An empty file that only its owner can read, where there is none; SQLite makes a database of it."""
+    with suppress(OSError):  # it is there, or what is wrong with the place is told when it is opened
+        path.touch(0o600, exist_ok=False)
 
 
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise BadInput("a store needs a file: what is only in memory is lost at the end")
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, pool_size=10, max_overflow=40)
+    make_private(Path(url.database))
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **_ALIKE)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:

@@ -86,7 +86,10 @@ def by_key(conn: Connection, key: str) -> Person:
 
 
 def change(conn: Connection, now: float, person: Person, role: str | None = None, active: bool | None = None) -> None:
-    """Another role, or no entry any more: all sessions and tokens of somebody who may not come in are ended."""
+    """Another role, or no entry any more: all sessions and tokens of somebody who may not come in are ended.
+
+    Whoever is an owner no more may have kept links, for new people or in the name of others: all open ones end.
+    """
     owners = [p for p in everyone(conn) if p.role == "owner" and p.active]
     last_owner = person.role == "owner" and len(owners) == 1
     if last_owner and (active is False or role not in (None, "owner")):
@@ -98,16 +101,21 @@ def change(conn: Connection, now: float, person: Person, role: str | None = None
     if active is not None:
         conn.execute(update(table).where(table.c.id == person.id).values(active=active))
     if active is False:
-        end_sessions(conn, now, person)
+        revoke(conn, now, person)
+    if person.role == "owner" and (active is False or role not in (None, "owner")):
+        tokens = schema.token
+        conn.execute(update(tokens).where(tokens.c.kind != "access", tokens.c.used.is_(None)).values(used=now))
 
 
-def end_sessions(conn: Connection, now: float, person: Person) -> None:
-    """Log somebody out everywhere, and make their tokens worthless."""
-    sessions, tokens = schema.session, schema.token
-    conn.execute(
-        update(sessions).where(sessions.c.person_id == person.id, sessions.c.ended.is_(None)).values(ended=now)
-    )
-    conn.execute(update(tokens).where(tokens.c.person_id == person.id, tokens.c.used.is_(None)).values(used=now))
+def revoke(conn: Connection, now: float, person: Person | None = None) -> tuple[int, int]:
+    """End all sessions and make all links and tokens worthless, somebody's or everybody's; how many of each."""
+    ended = []
+    for table, end in ((schema.session, "ended"), (schema.token, "used")):
+        open_ = (
+            table.c[end].is_(None) if person is None else (table.c[end].is_(None)) & (table.c.person_id == person.id)
+        )
+        ended.append(conn.execute(update(table).where(open_).values({end: now})).rowcount)
+    return ended[0], ended[1]
 
 
 def issue(

@@ -204,6 +204,8 @@ def check_guideline(text: str) -> None:
     """Guidelines that can be shown."""
     if len(text) > 100_000:
         raise BadInput(f"guidelines have at most 100,000 characters, got {len(text):,}")
+    if "\0" in text:
+        raise BadInput("guidelines are text, and these have a NUL in them; is it another kind of file?")
 
 
 def check_votes(votes: int) -> None:

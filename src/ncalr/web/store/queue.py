@@ -26,6 +26,9 @@ from ncalr.web.store.upsert import upsert
 AHEAD = 10
 """The most items one tab may hold."""
 
+HANDS = 30
+"""The most items one person may hold, in however many tabs: nobody takes everything from the others."""
+
 BEGINNING = -(2**62)
 STRIDE = 8
 SILENT = 0.6
@@ -74,7 +77,7 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
         mine = {"person": person.id, "own_tab": tab, "aim": purpose, "until": until}
         conn.execute(_LAST_ON, mine)
         held = [replace(lease, expires=until) for lease in held]
-    missing = want - len(held)
+    missing = min(want - len(held), HANDS - conn.execute(_IN_HANDS, {"person": person.id}).scalar_one())
     if missing <= 0:
         return held
     if purpose == "review":
@@ -322,6 +325,11 @@ _HELD = (
     .join(schema.item, schema.item.c.id == schema.lease.c.item_id)
     .where(_in_hand(schema.lease))
     .order_by(schema.lease.c.granted, schema.lease.c.epoch.desc(), schema.lease.c.rank)
+)
+_IN_HANDS = (
+    select(func.count())
+    .select_from(schema.lease)
+    .where(schema.lease.c.person_id == bindparam("person"), _is_held(schema.lease))
 )
 _LAST_ON = update(schema.lease).where(_in_hand(schema.lease)).values(expires=bindparam("until"))
 _EXPIRE = (
