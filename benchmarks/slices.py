@@ -155,6 +155,11 @@ def keep(out: Path, target: Path) -> None:
                 for line in lines:
                     line.get("consensus", {}).pop("soft", None)
             text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        elif (
+            source.name == "slices.jsonl" and place.exists()
+        ):  # of a slice that did not begin from a copy of the target
+            known = place.read_text().splitlines(keepends=True)
+            text = "".join([*known, *(line for line in text.splitlines(keepends=True) if line not in known)])
         elif source.name == "environment.json":
             facts = _without_system(json.loads(text))
             if "later" in facts:

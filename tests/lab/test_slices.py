@@ -74,3 +74,12 @@ def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
     assert not clock.too_late(Job()), "30 x 40 images: 13 s"
     Job.recipe = "digits(epochs=400)"
     assert clock.too_late(Job()), "132 s of 60"
+
+
+def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    for folder, lines in ((kept, "one\ntwo\n"), (out, "two\nthree\n")):
+        folder.mkdir()
+        (folder / "slices.jsonl").write_text(lines)
+    slices.keep(out, kept)
+    assert (kept / "slices.jsonl").read_text() == "one\ntwo\nthree\n"
