@@ -157,7 +157,7 @@ def keep(out: Path, target: Path) -> None:
             text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         elif (
             source.name == "slices.jsonl" and place.exists()
-        ):  # of a slice that did not begin from a copy of the target
+        ):  # one that did not begin from a copy of it
             known = place.read_text().splitlines(keepends=True)
             text = "".join([*known, *(line for line in text.splitlines(keepends=True) if line not in known)])
         elif source.name == "environment.json":
