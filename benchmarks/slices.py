@@ -155,9 +155,7 @@ def keep(out: Path, target: Path) -> None:
                 for line in lines:
                     line.get("consensus", {}).pop("soft", None)
             text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        elif (
-            source.name == "slices.jsonl" and place.exists()
-        ):  # one that did not begin from a copy of it
+        elif source.name == "slices.jsonl" and place.exists():  # one that did not begin from a copy of it
             known = place.read_text().splitlines(keepends=True)
             text = "".join([*known, *(line for line in text.splitlines(keepends=True) if line not in known)])
         elif source.name == "environment.json":
