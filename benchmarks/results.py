@@ -110,10 +110,10 @@ PAGES_OF = (
         "Not in the paper; the same counts as for mini-ImageNet.",
         beyond=("tail",),
     ),
-    Page("digits", "Handwritten digits, 40 to 200 labels", ("digits",), SMALL_PAGE),
+    Page("digits", "Handwritten digits, 40 to 200 labels", ("digits", "digits-variants"), SMALL_PAGE),
     Page("digits_wrong", "Digits, three labels in ten replaced by lot", ("digits-wrong",), SMALL_PAGE),
     Page("digits_tail", "Digits with a long tail (beta = 0.1)", ("digits-tail",), SMALL_PAGE),
-    Page("sst2", "Sentences (SST-2), words as vectors, 100 to 1,000 labels", ("sst2",), SMALL_PAGE),
+    Page("sst2", "Sentences (SST-2), words as vectors, 100 to 1,000 labels", ("sst2", "sst2-variants"), SMALL_PAGE),
 )
 
 
@@ -302,39 +302,40 @@ TOLD = {"plain": "cross-entropy", "elr": "early-learning regularisation"}
 
 
 def write_ablations() -> str:
-    """What becomes of ncal on CIFAR-10 when one thing is changed, and its line in the summary."""
-    usual = [run for run in finished(["cifar10"]) if run.strategy == "ncal"]
-    names = ["cifar10-variants", *(name for name in plan() if name.removeprefix("cifar10-") in ABLATIONS)]
-    rows, whole, runs = [], 0, [*usual]
-    for name in names:
-        mine = finished([name])
-        runs += mine
-        for strategy in dict.fromkeys(run.strategy for run in mine):
-            change = strategy if name == "cifar10-variants" else _change(name)
-            row = _ablation(change, [run for run in mine if run.strategy == strategy], usual)
-            whole += bool(row) and row[-2] == "3"
-            rows += [row] if row else []
-    text = (
-        "# Ablations of ncal on CIFAR-10\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
-    )
+    """What becomes of ncal when one thing is changed, set by set, and its line in the summary."""
+    text = "# Ablations of ncal\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     text += (
-        f"The reference is `ncal` with `{plan()['cifar10'].recipe}`, 1,000 labels a round. Areas under the curve over the numbers of labels that both have, and accuracies "
-        f"at the largest of them, in points, paired by seed, 95 % intervals. {MEANS_ALONE}\n\n"
+        "One thing is changed at a time. Areas under the curve over the numbers of labels that both have, and accuracies at the largest of them, in points, paired by seed, "
+        f"95 % intervals. {MEANS_ALONE}\n"
     )
-    head = [
-        "changed",
-        "labels",
-        "accuracy",
-        "reference",
-        "area less the reference's",
-        "at the end",
-        "could show",
-        "seeds",
-    ]
-    text += table([*head, "ncal so changed is"], rows) if rows else "No run has finished yet; see `results/PLAN.md`."
-    (PAGES / "ablations.md").write_text(f"{text}\n{_chance(runs) if rows else ''}")
-    done = f"{whole} of {len(VARIANTS) + len(ABLATIONS)} changes are measured with three seeds."
-    return f"| [Ablations of ncal on CIFAR-10](ablations.md) | | | {done} |"
+    head = ["changed", "labels", "accuracy", "reference", "area less the reference's", "at the end", "could show"]
+    told = []
+    for name, changes in ABLATIONS.items():
+        usual = plan()[name]
+        rows, runs = _ablations(name)
+        title = next(page.title for page in PAGES_OF if name in page.experiments).partition(",")[0]
+        text += f"\n## {title}\n\nThe reference is `ncal` with `{usual.recipe}`, {usual.step:,} labels a round.\n\n"
+        text += table([*head, "seeds", "ncal so changed is"], rows) if rows else "No run has finished yet."
+        text += f"\n{_chance(runs) if rows else ''}"
+        whole = sum(int(row[-2]) >= 3 for row in rows)
+        told.append(f"{title}: {whole} of {len(VARIANTS) + len(changes)}")
+    (PAGES / "ablations.md").write_text(text)
+    done = f"Changes that are measured with three seeds or more, {'; '.join(told)}."
+    return f"| [Ablations of ncal](ablations.md) | | | {done} |"
+
+
+def _ablations(name: str) -> tuple[list[list[str]], list[Run]]:
+    """A row a change of ncal on one set, and the runs among them that were trained as the reference is."""
+    usual = [run for run in finished([name]) if run.strategy == "ncal"]
+    runs = [*usual]
+    rows = []
+    for experiment in (f"{name}-variants", *(f"{name}-{change}" for change in ABLATIONS[name])):
+        mine = finished([experiment])
+        runs += mine if plan()[experiment].recipe == plan()[name].recipe else []
+        for strategy in dict.fromkeys(run.strategy for run in mine):
+            change = strategy if strategy != "ncal" else _change(experiment, name)
+            rows.append(_ablation(change, [run for run in mine if run.strategy == strategy], usual))
+    return [row for row in rows if row], runs
 
 
 MEANS_ALONE = (
@@ -361,8 +362,8 @@ def _ablation(change: str, runs: list[Run], usual: list[Run]) -> list[str]:
     return [change, f"{shared[-1]:,.0f}", *cells, gap(found), last, could_show(found), str(len(pairs)), where]
 
 
-def _change(name: str) -> str:
-    changed, usual = plan()[name], plan()["cifar10"]
+def _change(name: str, reference: str) -> str:
+    changed, usual = plan()[name], plan()[reference]
     return f"`{changed.recipe}`" if changed.recipe != usual.recipe else f"{changed.step:,} labels a round"
 
 

@@ -46,16 +46,39 @@ SMALL = (*MAIN, "typiclust", "cmap", "ff")
 KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
 LARGER = "strong(epochs=100)"  # where the smallest training has 5,000 labels, and so as many steps
-ABLATIONS = {  # of ncal on CIFAR-10: a recipe, and labels at the start, by round and at the end
-    "window-5": ("strong(epochs=120, checkpoints=5)", 1_000, 1_000, 10_000),
-    "window-30": ("strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)", 1_000, 1_000, 10_000),
-    "cosine": ("strong(epochs=120, schedule=cosine)", 1_000, 1_000, 10_000),
-    "epochs-50": ("strong(epochs=50)", 1_000, 1_000, 10_000),
-    "epochs-100": ("strong(epochs=100)", 1_000, 1_000, 10_000),
-    "epochs-200": ("strong(epochs=200)", 1_000, 1_000, 10_000),
-    "paper": ("paper", 1_000, 1_000, 10_000),
-    "query-250": (RECIPE, 1_000, 250, 4_000),
-    "query-5000": (RECIPE, 1_000, 5_000, 11_000),
+ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal: what is changed of the experiment of that name
+    "cifar10": {
+        "window-5": {"recipe": "strong(epochs=120, checkpoints=5)"},
+        "window-30": {"recipe": "strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)"},
+        "stride-1": {"recipe": "strong(epochs=120, opens=0.92, fallback=0.92)"},
+        "cosine": {"recipe": "strong(epochs=120, schedule=cosine)"},
+        "epochs-50": {"recipe": "strong(epochs=50)"},
+        "epochs-100": {"recipe": "strong(epochs=100)"},
+        "epochs-200": {"recipe": "strong(epochs=200)"},
+        "paper": {"recipe": "paper"},
+        "query-250": {"step": 250, "end": 4_000},
+        "query-5000": {"step": 5_000, "end": 11_000},
+    },
+    "digits": {
+        "window-5": {"recipe": "digits(checkpoints=5)"},
+        "window-17": {"recipe": "digits(checkpoints=17)"},
+        "stride-1": {"recipe": "digits(opens=0.775, fallback=0.775)"},
+        "cosine": {"recipe": "digits(schedule=cosine)"},
+        "epochs-20": {"recipe": "digits(epochs=20)"},
+        "epochs-80": {"recipe": "digits(epochs=80)"},
+        "query-10": {"step": 10},
+        "query-80": {"step": 80},
+    },
+    "sst2": {
+        "window-5": {"recipe": "head(checkpoints=5)"},
+        "window-26": {"recipe": "head(checkpoints=26, opens=0.5, fallback=0.5)"},
+        "stride-1": {"recipe": "head(opens=0.82, fallback=0.82)"},
+        "cosine": {"recipe": "head(schedule=cosine)"},
+        "epochs-25": {"recipe": "head(epochs=25)"},
+        "epochs-100": {"recipe": "head(epochs=100)"},
+        "query-50": {"step": 50},
+        "query-300": {"step": 300},
+    },
 }
 
 
@@ -104,10 +127,7 @@ def plan() -> dict[str, Experiment]:
         "mini_imagenet-tail": Experiment(
             "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, RECIPE
         ),
-        **{
-            f"cifar10-{name}": Experiment("cifar10", ("ncal",), 3, start, step, end, ten.network, recipe)
-            for name, (recipe, start, step, end) in ABLATIONS.items()
-        },
+        **ablations("cifar10", ten.experiment(("ncal",), 3, RECIPE)),
         **small(),
         "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
         "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, LARGER), first_seed=3),
@@ -117,14 +137,26 @@ def plan() -> dict[str, Experiment]:
     }
 
 
+def ablations(name: str, usual: Experiment) -> dict[str, Experiment]:
+    """ncal as usual, with one thing changed at a time."""
+    return {
+        f"{name}-{change}": replace(usual, strategies=("ncal",), **values) for change, values in ABLATIONS[name].items()
+    }
+
+
 def small() -> dict[str, Experiment]:
     """Small sets with ten seeds, on a processor: enough seeds to tell apart what three leave open."""
-    digits = (SMALL, 10, 40, 40, 200, "resnet8", "digits")
+    digits = Experiment("digits", SMALL, 10, 40, 40, 200, "resnet8", "digits")
+    sst2 = Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head")
     return {
-        "digits": Experiment("digits", *digits),
-        "digits-wrong": Experiment("digits", *digits, noise="symmetric(rate=0.3)"),
-        "digits-tail": Experiment("digits(tail=0.1)", *digits),
-        "sst2": Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head"),
+        "digits": digits,
+        "digits-wrong": replace(digits, noise="symmetric(rate=0.3)"),
+        "digits-tail": replace(digits, dataset="digits(tail=0.1)"),
+        "sst2": sst2,
+        "digits-variants": replace(digits, strategies=VARIANTS),
+        "sst2-variants": replace(sst2, strategies=VARIANTS),
+        **ablations("digits", digits),
+        **ablations("sst2", sst2),
     }
 
 

@@ -221,8 +221,11 @@ def test_ablations_are_paired_with_the_reference(results):
     finish(results, "cifar10-window-5", {"ncal": -0.01})
     finish(results, "cifar10-query-5000", {"ncal": 0.01})
     finish(results, "cifar10-variants", {"ncal(fusion=rank)": 0.02})
-    assert "7 of 14 changes are measured with three seeds" in results.write_ablations()
+    finish(results, "digits", {})
+    finish(results, "digits-query-80", {"ncal": 0.01})
+    assert "CIFAR-10: 7 of 15; Handwritten digits: 1 of 13; Sentences (SST-2): 0 of 13." in results.write_ablations()
     text = (results.PAGES / "ablations.md").read_text()
+    assert "| 80 labels a round | 200 | 42.1 | 40.7 |" in text, "against the reference of its own set"
     changed = "| `strong(epochs=120, checkpoints=5)` | 10,000 | 49.0 | 50.1 |"
     assert f"{changed} -1.0 (-1.3 to -0.8) | -1.1 (-1.3 to -0.9) | 0.3 | 3 | below |" in text
     assert "| 5,000 labels a round | 6,000 |" in text, "the last budget that both have"
@@ -232,8 +235,22 @@ def test_ablations_are_paired_with_the_reference(results):
     )
     for seed in (1, 2):
         (results.STUDY / "cifar10-window-5" / "runs" / slug("ncal", seed) / "journal.jsonl").unlink()
-    assert "6 of 14 changes are measured with three seeds" in results.write_ablations()
+    assert "CIFAR-10: 6 of 15" in results.write_ablations()
     assert "| 1 | too early |" in (results.PAGES / "ablations.md").read_text()
+
+
+def test_another_recipe_is_no_chance(results):
+    finish(results, "digits", {})
+    finish(results, "digits-epochs-20", {})
+    journal = results.STUDY / "digits-epochs-20" / "runs" / slug("ncal", 0) / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"accuracy": 0.4004', '"accuracy": 0.2'))
+    results.write_ablations()
+    assert "the same training came out" not in (results.PAGES / "ablations.md").read_text()
+    finish(results, "digits-query-80", {})
+    journal = results.STUDY / "digits-query-80" / "runs" / slug("ncal", 0) / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"accuracy": 0.4004', '"accuracy": 0.39'))
+    results.write_ablations()
+    assert "came out up to 1.0 points apart" in " ".join((results.PAGES / "ablations.md").read_text().split())
 
 
 def test_a_difference_within_chance_is_not_told_apart_and_few_seeds_are_not_compared(results):
