@@ -1,8 +1,12 @@
-"""Pages that are made from the code: one a strategy and one a selector, and the commands from their help."""
+"""Pages that are made from the code: one a strategy and one a selector, and the commands from their help.
+
+Pages of results have wide tables: the whole width is theirs, and a figure with its interval stays on one line.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from typing import Any
 
@@ -25,6 +29,22 @@ def on_files(files: Any, config: Any) -> Any:
     for name, text in (*strategy_pages().items(), *selector_pages().items(), ("commands.md", commands_page())):
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Give pages of results their width, and keep figures with their intervals together."""
+    if page.file.src_uri.startswith("results/"):
+        page.meta["hide"] = ["toc"]
+    return together(markdown)
+
+
+NUMBER = r"[+-]?[\d.,]+"
+INTERVAL = re.compile(rf"({NUMBER}) \(({NUMBER}) to ({NUMBER})\)")
+
+
+def together(text: str) -> str:
+    """Figures with their intervals without a place to break the line: `+1.0 (-0.6 to +2.5)`."""
+    return INTERVAL.sub("\\1\N{NO-BREAK SPACE}(\\2\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}\\3)", text)
 
 
 def strategy_pages() -> dict[str, str]:

@@ -57,3 +57,17 @@ def test_links_lead_somewhere(pages):
 def test_the_pages_stand_below_their_index(hooks, pages):
     config = hooks.on_config(SimpleNamespace(nav=[{"Start": "index.md"}, {"Strategies": "strategies/index.md"}]))
     assert set(re.findall(r"(?:strategies|selectors)/\w+\.md", str(config.nav))) == set(pages)
+
+
+def test_pages_of_results_have_the_width_and_figures_stay_with_their_intervals(hooks):
+    results, other = (
+        SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={}) for name in ("results/sst2.md", "lab.md")
+    )
+    text = "| +1.0 (-0.6 to +2.5) to cdal | 1,000 to 2,000 (see docs to read) |"
+    shown = hooks.on_page_markdown(text, results, config=None, files=None)
+    assert (
+        shown.replace("\N{NO-BREAK SPACE}", "_")
+        == "| +1.0_(-0.6_to_+2.5) to cdal | 1,000 to 2,000 (see docs to read) |"
+    )
+    hooks.on_page_markdown(text, other)
+    assert (results.meta, other.meta) == ({"hide": ["toc"]}, {})
