@@ -243,6 +243,24 @@ def test_parts_with_recipes_of_their_own_share_no_training_and_say_how_to_train(
     assert asked(tmp_path / "None") == asked(tmp_path / "strong(epochs=50)")
 
 
+def test_parts_with_other_data_share_no_training_and_ask_for_nothing_of_each_other(tmp_path):
+    """The same ids and labels of other items: another model; and what it is asked for is written down."""
+
+    def otherwise(seed):
+        one = setting(seed)
+        return replace(one, pool=ArrayPool(-np.asarray(one.pool.read(np.arange(200)))))
+
+    small = {**EXPERIMENT.as_dict(), "seeds": 1}
+    one = Part(Experiment(**{**small, "strategies": ["random"]}), setting, 4, tmp_path / "one")
+    other = Experiment(**{**small, "strategies": ["coreset"], "dataset": "mirrored"})
+    learner = Counting()
+    conduct_together([one, Part(other, otherwise, 4, tmp_path / "other")], learner)
+    assert learner.trained == 2 * 3
+    for name, part in (("one", one), ("other", Part(other, otherwise, 4, tmp_path))):
+        conduct(part.experiment, Counting(), part.settings, 4, tmp_path / f"{name} alone")
+        assert journals(tmp_path / name) == journals(tmp_path / f"{name} alone")
+
+
 @pytest.mark.parametrize("together", [1, 2, 6, 40])
 def test_what_is_trained_side_by_side_changes_nothing(whole, tmp_path, together):
     learner = Abreast(together)

@@ -40,6 +40,7 @@ class Run:
     training: Generator[Job, Model, State] | None = None
     job: Job | None = None
     part: int = 0  # of several experiments that are conducted together
+    data: str = ""  # the name of what it works on
     recipe: str | None = None  # of its trainings, where it is not the learner's
 
     @property
@@ -101,10 +102,7 @@ def conduct_together(
     """
     with ExitStack() as locks:
         runs = [run for place in range(len(parts)) for run in _open_all(parts, place, seeds, locks)]
-        asked = [part.experiment for part in parts]
-        first_needs = needs_of(*(strategy for one in asked for strategy in one.strategies)).union(
-            *(policy(one.answers).needs for one in asked)
-        )  # not of those that wait: after a kill they are others, and the record says what was looked at
+        first_needs = _first_needs(parts)
         for run in runs:
             _tell(watcher, run)
         waiting = [run for run in runs if run.job is not None]
@@ -122,7 +120,7 @@ def conduct_together(
                 waiting[:] = [run for run in waiting if _same(run) != key]
                 if began is not None:
                     began(len(begun) - 1, begun[-1])
-                wanted = job.needs | (first_needs if job.round == 1 else set())
+                wanted = job.needs | (first_needs[first.data, first.recipe] if job.round == 1 else set())
                 with first.journal.threads():
                     yield replace(job, needs=wanted)
 
@@ -203,7 +201,7 @@ def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) ->
     journal = Journal(part.out / "runs" / slug(strategy, seed))
     locks.enter_context(journal.locked())
     journal.begin(plan.as_dict())
-    run = Run(strategy, seed, journal, journal.lines(), part=place, recipe=part.recipe)
+    run = Run(strategy, seed, journal, journal.lines(), part=place, data=experiment.dataset, recipe=part.recipe)
     if replay(run.lines).ended:
         clear_training(journal.folder)  # killed between its last line and this
         return run
@@ -218,9 +216,20 @@ def _same(run: Run) -> Any:
     job = run.job
     if job is None or job.round != 1:
         return str(run.journal.path)
-    pool = (len(job.pool), tuple(job.pool.shape), str(job.pool.dtype))
     learnt = [None if one is None else np.asarray(one).tobytes() for one in (job.ids, job.labels, job.soft)]
-    return (run.seed, run.recipe, pool, *learnt)
+    return (run.seed, run.data, run.recipe, *learnt)
+
+
+def _first_needs(parts: Sequence[Part]) -> dict[tuple[str, str | None], frozenset[str]]:
+    """What first trainings are asked for, by data and recipe: all that the experiments need that may share them.
+
+    Not what those need that wait: after a kill they are others, and the record says what was looked at.
+    """
+    found: dict[tuple[str, str | None], frozenset[str]] = {}
+    for part in parts:
+        one, key = part.experiment, (part.experiment.dataset, part.recipe)
+        found[key] = found.get(key, frozenset()) | needs_of(*one.strategies) | policy(one.answers).needs
+    return found
 
 
 def _advance(run: Run, model: Model) -> None:
