@@ -17,6 +17,7 @@ from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
 from ncalr.learn.learner import Job
 from ncalr.learn.recipes import recipe
+from ncalr.loop.journal import Journal
 
 Group = Mapping[str, Experiment]
 """Experiments by name."""
@@ -150,7 +151,7 @@ def keep(out: Path, target: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text()
         if source.name == "journal.jsonl":
-            lines = [_compact(line) for line in map(json.loads, text.splitlines())]
+            lines = [_compact(line) for line in Journal(source.parent).lines()]  # a copy may have a torn last one
             if lines and lines[-1].get("stop"):
                 for line in lines:
                     line.get("consensus", {}).pop("soft", None)

@@ -83,3 +83,11 @@ def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
         (folder / "slices.jsonl").write_text(lines)
     slices.keep(out, kept)
     assert (kept / "slices.jsonl").read_text() == "one\ntwo\nthree\n"
+
+
+def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices, tmp_path):
+    run = tmp_path / "out" / "runs" / "random-0"
+    run.mkdir(parents=True)
+    (run / "journal.jsonl").write_text('{"round": 0, "scores": [1]}\n{"round": 1, "sco')
+    slices.keep(tmp_path / "out", tmp_path / "kept")
+    assert (tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl").read_text() == '{"round":0}\n'
