@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data.dataset import Dataset, load
+from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput
+from ncalr.lab.claims import claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
@@ -46,7 +48,7 @@ def train(
         parts = {}
         for name, one in open_.items():
             dataset = datasets[one.dataset]
-            if one.network == network and dataset is not None:
+            if one.network == network and dataset is not None and _fits(one, dataset, out / name):
                 settings, classes = settings_of(one, dataset, data), len(dataset.classes)
                 parts[name] = Part(one, settings, classes, out / name, one.recipe)
         mine = {name: open_[name] for name in parts}
@@ -74,6 +76,16 @@ def _found(text: str, data: Path) -> Dataset | None:
     except BadInput as error:
         print(f"left out: {error}", flush=True)
         return None
+
+
+def _fits(one: Experiment, dataset: Dataset, folder: Path) -> bool:
+    """Whether these are the data that the folder was begun with: they are put together anew for each slice."""
+    try:
+        claim_experiment(folder, one.as_dict(), fingerprint(dataset))
+    except BadInput as error:
+        print(f"left out: {error}", flush=True)
+        return False
+    return True
 
 
 class Clock:

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ncalr.lab.experiment import Experiment
@@ -62,6 +63,24 @@ def test_a_slice_without_time_trains_nothing_and_says_so(slices, tmp_path, capsy
     slices.train({"whole": experiment("digits")}, tmp_path, tmp_path / "out", 0.0, 2)
     assert "the slice is over" in capsys.readouterr().out
     assert not (tmp_path / "out" / "slices.jsonl").exists()
+
+
+def test_an_experiment_whose_data_are_others_now_is_left_out(slices, tmp_path, capsys):
+    """Ids are rows of arrays: with rows in another order a run would go on with the labels of other images."""
+    folder, rng = tmp_path / "cifar10", np.random.default_rng(0)
+    folder.mkdir()
+    for part in ("train", "test"):
+        np.save(folder / f"{part}_images.npy", rng.integers(0, 256, (60, 8, 8, 3), np.uint8))
+        np.save(folder / f"{part}_labels.npy", np.arange(60) % 10)
+    both = {"same": experiment("digits"), "other": experiment("cifar10")}
+    slices.train(both, tmp_path, tmp_path / "out", 0.0, 2)
+    assert "left out" not in capsys.readouterr().out
+    np.save(folder / "train_labels.npy", np.arange(60) // 6)
+    slices.train(both, tmp_path, tmp_path / "out", 0.0, 2)
+    said = capsys.readouterr().out
+    assert "left out: " in said
+    assert "other labels in the pool" in said
+    assert "the slice is over" in said, "and the other one goes on"
 
 
 def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
