@@ -7,6 +7,7 @@
 
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
+With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
 again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
@@ -196,12 +197,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "study")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--together", type=int, default=6)
-    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[], choices=[*plan()], metavar="NAME", help="in this order")
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     arguments = parser.parse_args()
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
-        wanted = {name: one for name, one in plan().items() if not arguments.only or name in arguments.only}
+        everything = plan()
+        wanted = {name: everything[name] for name in arguments.only or everything}
         train(wanted, *where, arguments.minutes, arguments.together)
     elif arguments.what == "evaluate":
         evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)

@@ -18,7 +18,11 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def slices():
-    spec = importlib.util.spec_from_file_location("slices_of_a_study", BENCHMARKS / "slices.py")
+    return benchmark("slices")
+
+
+def benchmark(name):
+    spec = importlib.util.spec_from_file_location(f"{name}_of_a_study", BENCHMARKS / f"{name}.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -110,3 +114,20 @@ def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices,
     (run / "journal.jsonl").write_text('{"round": 0, "scores": [1]}\n{"round": 1, "sco')
     slices.keep(tmp_path / "out", tmp_path / "kept")
     assert (tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl").read_text() == '{"round":0}\n'
+
+
+def test_experiments_that_are_named_come_in_the_order_of_their_names(monkeypatch, capsys):
+    """CIFAR-100 stands before them in the plan, and would leave them no place on the card."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study, given = benchmark("study"), []
+    monkeypatch.setattr(study, "train", lambda wanted, *_: given.append([*wanted]))
+    names = ["cifar10-window-5", "cifar10-epochs-100", "cifar100"]
+    monkeypatch.setattr(sys, "argv", ["study.py", "run", *(word for name in names for word in ("--only", name))])
+    study.main()
+    monkeypatch.setattr(sys, "argv", ["study.py", "run"])
+    study.main()
+    assert given == [names, [*study.plan()]]
+    monkeypatch.setattr(sys, "argv", ["study.py", "run", "--only", "cifar10-window5"])
+    with pytest.raises(SystemExit):
+        study.main()
+    assert "cifar10-window5" in capsys.readouterr().err
