@@ -247,7 +247,7 @@ def test_a_program_with_an_access_token_needs_no_cookie(server):
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:9999", "", "localhost.evil.example:8765"])
 def test_another_name_is_refused_and_the_setting_is_named(server, host):
     reply = server.person("ann").get("/api/me", headers={"host": host})
-    assert reply.status_code == 400
+    assert reply.status_code == 421
     assert "--public-url" in reply.json()["error"]
 
 
