@@ -189,10 +189,13 @@ def test_over_tls_the_cookie_is_secure_and_bound_to_the_host(small):
     server = Server(small, address=Address(public_url="https://labels.example.org"))
     who = small.person("ann")
     link = small.store.write(lambda conn: people.issue(conn, 1e6, "link", person=who))
-    reply = server.visitor().post("/api/enter", json={"token": link})
+    guest = server.visitor()
+    reply = guest.post("/api/enter", json={"token": link})
     assert reply.headers["set-cookie"].startswith("__Host-ncalr=")
     assert "Secure" in reply.headers["set-cookie"]
     assert reply.headers["strict-transport-security"]
+    guest.headers["x-csrf"] = guest.get("/api/me").json()["csrf"]
+    assert "Secure" in guest.post("/api/leave").headers["set-cookie"]  # else a browser keeps the old one
 
 
 def test_guessing_links_is_slowed_down(small):
