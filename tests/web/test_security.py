@@ -95,10 +95,14 @@ def test_an_owner_who_is_one_no_more_has_no_link_left_to_come_back_by(server, ch
     own, bad = server.person("own", "owner"), server.person("bad", "owner")
     invitation = token_of(bad.post("/api/invitations", json={"role": "owner"}))
     disguise = token_of(bad.post(f"/api/people/{server.desk.person('own').key}/link"))
+    who = server.desk.person("bot")
+    program = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "access", person=who, seconds=None))
     assert own.patch(f"/api/people/{server.desk.person('bad').key}", json=change).status_code == 200
     assert server.visitor().post("/api/enter", json={"token": invitation, "name": "new"}).status_code == 401
     assert server.visitor().post("/api/enter", json={"token": disguise}).status_code == 401
-    assert own.get("/api/settings").status_code == 200  # whoever is in stays in
+    assert own.get("/api/settings").status_code == 200  # whoever is in stays in, and so do programs of others
+    bot = server.visitor()
+    assert bot.get("/api/state", headers={"authorization": f"Bearer {program}"}).status_code == 200
 
 
 def test_an_owner_who_was_sent_away_becomes_something_else(server):
@@ -252,10 +256,10 @@ def test_too_many_of_ones_own_are_sent_away_and_nothing_is_kept_of_them():
         asked = [asyncio.create_task(ask(key)) for key in (1, 1, 1, 2)]
         await asyncio.sleep(0)
         done.set()
-        return await asyncio.gather(*asked, return_exceptions=True), len(turns)
+        return await asyncio.gather(*asked, return_exceptions=True), turns._lines
 
     (first, second, third, other), left = asyncio.run(crowd())
-    assert (first, second, other, left) == (None, None, None, 0)
+    assert (first, second, other, left) == (None, None, None, {})
     assert isinstance(third, TooMany)
 
 
@@ -332,6 +336,8 @@ def test_databases_and_backups_are_private_wherever_they_lie(tmp_path):
     copying.backup(desk.store, tmp_path / "backup.db")
     desk.store.close()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.db")} == {0o600}
+    Media(tmp_path, tmp_path / "cache")
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
 
 
 def test_no_text_of_anybody_is_in_the_words_of_an_error(office):

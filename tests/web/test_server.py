@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from browserless import HOME, Server, say, take
 
+from ncalr.data.files import write_whole
 from ncalr.errors import BadInput
 from ncalr.web import figures
 from ncalr.web.app import STATIC, Limits, route_table
@@ -813,22 +814,26 @@ def test_a_picture_that_two_ask_for_at_once_is_shown_to_both(gallery, monkeypatc
     _, root, _ = gallery
     both = threading.Barrier(2, timeout=20)
     media = Media(root, root.parent / "shared", 2)
-    decode, sync = Decoder.decode, os.fsync
+    decode, writing, most = Decoder.decode, [], []
 
     def together(*given):
         both.wait()
         return decode(*given)
 
-    def slowly(number):
+    def slowly(path, content):
+        writing.append(path)
         time.sleep(0.05)
-        sync(number)
+        most.append(len(writing))
+        write_whole(path, content)
+        writing.remove(path)
 
     monkeypatch.setattr(Decoder, "decode", together)
-    monkeypatch.setattr(os, "fsync", slowly)
+    monkeypatch.setattr("ncalr.web.media.write_whole", slowly)
     with ThreadPoolExecutor(2) as people:
         found = list(people.map(lambda _: media.picture("key", "a.png", 320), range(2)))
     media.close()
     assert found[0] == found[1]
+    assert most == [1, 1]  # one after the other: nobody reads half of it
 
 
 def test_a_picture_is_shown_where_the_disk_is_full(gallery, monkeypatch):
