@@ -575,8 +575,10 @@ def training(scale):
 
 def train(folder):
     """The worker process as the server starts it."""
+    from ncalr.web.child import command
+
     environment = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) - 1, 1))}
-    return subprocess.Popen([sys.executable, "-m", "ncalr.web.worker", str(folder.path)], env=environment)
+    return subprocess.Popen(command("ncalr.web.worker", str(folder.path)), env=environment)
 
 
 def digit_of(store):

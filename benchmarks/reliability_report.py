@@ -48,7 +48,7 @@ TESTS = {
         "sessions",
         "test_server, test_store_rest: HttpOnly, SameSite=Strict, __Host- on TLS, ended on the server, hashes only",
     ),
-    "S4": ("CSRF, CORS, Host", "test_server: 400 and 403 that name --public-url"),
+    "S4": ("CSRF, CORS, Host", "test_server: 421 and 403 that name --public-url"),
     "S5": ("authorisation", "test_server: every route and role; a route without an entry fails"),
     "S6": (
         "path traversal",

@@ -67,6 +67,23 @@ def test_nothing_covers_another_and_the_item_has_the_room(browser, gallery, size
     assert stage > 0.5 * size[1]
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_answers_on_their_way_cover_nothing_on_a_phone(browser, site, width):
+    site.desk.project(items=5)
+    context = browser.new_context(viewport={"width": width, "height": 640})
+    me = Visit(context).open(site.link("ann")).ready()
+    context.route("**/api/**", lambda route: route.abort())
+    me.press("1")
+    me.page.evaluate("document.querySelector('#progress-text').textContent = '1,242 of 24,700'")
+    assert me.page.inner_text("#saved") == "1"
+    places = "['#progress-text', '#saved', '#theme-button']"
+    boxes = me.page.evaluate(f"{places}.map(name => document.querySelector(name).getBoundingClientRect().toJSON())")
+    assert boxes[0]["right"] <= boxes[1]["left"]
+    assert boxes[2]["right"] <= width
+    context.unroute_all(behavior="ignoreErrors")
+    context.close()
+
+
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
 def test_a_picture_of_any_shape_is_shown_whole(browser, gallery, options):
     shapes = {"wide.jpg": (4000, 1500), "tall.jpg": (1500, 4000), "strip.jpg": (60, 1800), "small.png": (120, 100)}
@@ -499,6 +516,64 @@ def test_the_connection_is_back_and_the_answers_go_at_once(context, site):
 
 
 # -- what is read
+
+
+def test_an_answer_waits_where_the_server_goes_by_another_name_now(context, site):
+    site.desk.project(items=5)
+    me, address = Visit(context).open(site.link("ann")).ready(), site.office.address
+    names = address.hosts
+    object.__setattr__(address, "hosts", frozenset({"labels.example.org"}))
+    me.press("1")
+    me.page.wait_for_selector("text=No connection")
+    assert me.page.inner_text("#saved") == "1 on the way"
+    object.__setattr__(address, "hosts", names)
+    me.saved()
+    assert len(site.desk.rows(schema.event)) == 1
+
+
+@pytest.mark.parametrize("status", [200, 404, 405, 408])
+def test_an_answer_that_something_in_the_servers_place_replies_to_is_kept(context, site, status):
+    site.desk.project(items=5)
+    me = Visit(context).open(site.link("ann")).ready()
+    context.route("**/api/answers/*", lambda route: route.fulfill(status=status, body="<h1>A proxy</h1>"))
+    me.press("1")
+    me.page.wait_for_selector("text=No connection")
+    assert me.page.inner_text("#saved") == "1 on the way"
+    context.unroute("**/api/answers/*")
+    me.saved()
+    assert len(site.desk.rows(schema.event)) == 1
+
+
+def test_a_picture_that_did_not_come_once_is_asked_for_again(browser, gallery):
+    site, missed = gallery({f"{at}.png": (40, 30) for at in range(5)}), []
+    context = browser.new_context()
+
+    def lose(route):
+        missed.append(route.abort() if len(missed) < 2 else route.continue_())
+
+    context.route("**/picture", lose)
+    me = Visit(context).open(site.link("ann"))
+    me.page.wait_for_selector("#picture-frame:not([hidden])", timeout=15000)
+    me.ready().press("a")
+    me.saved()
+    assert len(missed) > 2
+    context.close()
+
+
+def test_whoever_comes_in_again_in_another_tab_goes_on_in_the_first(context, site):
+    site.desk.project(items=20)
+    me = Visit(context).open(site.link("ann")).ready()
+    other = Visit(context).open(site.link("ann")).ready()
+    me.press("1")
+    me.saved()
+    other.press("2")
+    other.saved()
+    assert [event["answer"] for event in site.desk.rows(schema.event)] == [0, 1]
+    assert not me.page.is_visible("#door")
+    Visit(context).open(site.link("ben")).ready()  # and what she answers after it is never sent as somebody else's
+    me.page.keyboard.press("1")
+    me.page.wait_for_selector("#door:not([hidden])", timeout=15000)
+    assert len(site.desk.rows(schema.event)) == 2
 
 
 def test_texts_from_right_to_left_and_empty_ones(browser, site):

@@ -23,7 +23,7 @@ from ncalr.web.app import Limits
 from ncalr.web.folder import Folder
 from ncalr.web.limits import TooMany, Turns
 from ncalr.web.media import Decoder, Media, inside
-from ncalr.web.store import copying, people, projects, queue
+from ncalr.web.store import copying, people, projects, queue, schema
 from ncalr.web.store.database import NoRoom
 
 
@@ -59,12 +59,13 @@ def test_a_link_among_the_pictures_takes_nothing_out_of_another_folder(small, tm
     (root / "a.png").symlink_to(secret)
     (root / "b.png").write_bytes(b"b")
     (root / "c.png").symlink_to(root / "b.png")
-    names = ("a.png", "b.png", "c.png")
+    (root / "d.png").symlink_to(root / "d.png")
+    names = ("a.png", "b.png", "c.png", "d.png")
     projects.create(small.store, "p", "image", ["cat", "dog"], [projects.NewItem(name) for name in names])
     for _ in names:
         small.label("ann")
     copied = exchange.write_folder(small.store, root, tmp_path / "out")
-    assert list(copied.missing) == ["a.png"]
+    assert sorted(copied.missing) == ["a.png", "d.png"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "out" / "cat").iterdir()} == {
         "b.png": b"b",
         "c.png": b"b",
@@ -94,10 +95,25 @@ def test_an_owner_who_is_one_no_more_has_no_link_left_to_come_back_by(server, ch
     own, bad = server.person("own", "owner"), server.person("bad", "owner")
     invitation = token_of(bad.post("/api/invitations", json={"role": "owner"}))
     disguise = token_of(bad.post(f"/api/people/{server.desk.person('own').key}/link"))
+    who = server.desk.person("bot")
+    program = server.desk.store.write(lambda conn: people.issue(conn, 1e6, "access", person=who, seconds=None))
     assert own.patch(f"/api/people/{server.desk.person('bad').key}", json=change).status_code == 200
     assert server.visitor().post("/api/enter", json={"token": invitation, "name": "new"}).status_code == 401
     assert server.visitor().post("/api/enter", json={"token": disguise}).status_code == 401
-    assert own.get("/api/settings").status_code == 200  # whoever is in stays in
+    assert own.get("/api/settings").status_code == 200  # whoever is in stays in, and so do programs of others
+    bot = server.visitor()
+    assert bot.get("/api/state", headers={"authorization": f"Bearer {program}"}).status_code == 200
+
+
+def test_an_owner_who_was_sent_away_becomes_something_else(server):
+    own, bad = server.person("own", "owner"), server.person("bad", "owner")
+    key = f"/api/people/{server.desk.person('bad').key}"
+    assert own.patch(key, json={"active": False}).status_code == 200
+    assert own.patch(key, json={"role": "annotator"}).status_code == 200  # "own" is an owner all the same
+    assert own.patch(key, json={"active": True}).status_code == 200
+    assert bad.get("/api/me").status_code == 401
+    reply = own.patch(f"/api/people/{server.desk.person('own').key}", json={"role": "annotator"})
+    assert "the only owner" in reply.json()["error"]
 
 
 def test_links_of_others_outlive_an_annotator(server):
@@ -141,6 +157,25 @@ def test_nobody_takes_everything_from_the_others(server):
     assert len(take(ann, 10, tab="another")) == 1
 
 
+def test_nobody_takes_everything_by_taking_it_back(office):
+    office.project(items=60)
+    server = Server(office)
+    ann, ben = server.person("ann"), server.person("ben")
+    given = []
+    for _ in range(5):
+        for item in take(ann, 10):
+            given.append((item, str(uuid.uuid4())))
+            say(ann, item, kind="skip", id_=given[-1][1])
+    for item, id_ in reversed(given):
+        assert say(ann, item, kind="undo", based_on=id_).status_code == 200
+    assert len(ann.post("/api/heartbeat", json={"tab": "tab"}).json()["held"]) == queue.HANDS
+    taken = {item["item"] for tab in "123" for item in take(ben, 10, tab=tab)}
+    assert len(taken) == 30  # of 60, she has the others
+    assert taken.isdisjoint(item["item"] for item, _ in given[-queue.HANDS :])
+    for item, _ in reversed(given):  # and who meant no harm goes on as if nothing had been
+        assert say(ann, item).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [("next", {"tab": "t"}), ("heartbeat", {"tab": "t"}), ("release", {"leases": []}), ("leases/clear", None)],
@@ -181,9 +216,38 @@ def test_pictures_that_take_long_hold_up_whoever_asks_for_them_and_nobody_else(s
     media.close()
 
 
+def test_pictures_of_many_people_leave_threads_for_everything_else(small, tmp_path, monkeypatch):
+    projects.create(small.store, "p", "image", ["a", "b"], [projects.NewItem("a.png")])
+    media, free = Media(tmp_path, tmp_path / "cache", 1), threading.Event()
+    monkeypatch.setattr(media, "picture", lambda *_: free.wait(30) and ("image/png", b"x"))
+    server = Server(small, media)
+    [key] = (row["key"] for row in small.rows(schema.item))
+    with TestClient(server.app, base_url=HOME) as client, ThreadPoolExecutor(120) as crowd:
+        cookies = [
+            "; ".join(f"{name}={value}" for name, value in server.person(f"person {at}").cookies.items())
+            for at in range(25)
+        ]
+        asked = [
+            crowd.submit(client.get, f"/api/items/{key}/picture", headers={"cookie": mine})
+            for mine in cookies
+            for _ in range(4)
+        ]
+        began = time.monotonic()
+        while len(server.office.pictures) < 100:
+            assert time.monotonic() < began + 20
+            time.sleep(0.01)
+        other = crowd.submit(client.get, "/api/state", headers={"cookie": cookies[0]})
+        try:
+            assert other.result(10).status_code == 200
+        finally:
+            free.set()
+        assert {each.result().status_code for each in asked} == {200}
+    media.close()
+
+
 def test_too_many_of_ones_own_are_sent_away_and_nothing_is_kept_of_them():
     async def crowd():
-        turns, done = Turns("pictures", 1, 1), asyncio.Event()
+        turns, done = Turns("pictures", 1, 1, 9), asyncio.Event()
 
         async def ask(key):
             async with turns.turn(key):
@@ -192,10 +256,10 @@ def test_too_many_of_ones_own_are_sent_away_and_nothing_is_kept_of_them():
         asked = [asyncio.create_task(ask(key)) for key in (1, 1, 1, 2)]
         await asyncio.sleep(0)
         done.set()
-        return await asyncio.gather(*asked, return_exceptions=True), len(turns)
+        return await asyncio.gather(*asked, return_exceptions=True), turns._lines
 
     (first, second, third, other), left = asyncio.run(crowd())
-    assert (first, second, other, left) == (None, None, None, 0)
+    assert (first, second, other, left) == (None, None, None, {})
     assert isinstance(third, TooMany)
 
 
@@ -210,17 +274,6 @@ def test_a_picture_many_ask_for_is_decoded_once(tmp_path):
         assert len({each.result() for each in asked}) == 1
         media._decoders.get()
     assert len(count) == 1
-    media.close()
-
-
-def test_a_full_disk_keeps_no_picture_from_being_shown(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
-    media = Media(tmp_path, tmp_path / "cache", 1)
-    monkeypatch.setattr("ncalr.web.media.write_whole", full)
-    assert media.picture("key", "a.png", 320)[0] == "image/png"
     media.close()
 
 
@@ -283,6 +336,8 @@ def test_databases_and_backups_are_private_wherever_they_lie(tmp_path):
     copying.backup(desk.store, tmp_path / "backup.db")
     desk.store.close()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.db")} == {0o600}
+    Media(tmp_path, tmp_path / "cache")
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
 
 
 def test_no_text_of_anybody_is_in_the_words_of_an_error(office):

@@ -395,7 +395,7 @@ def test_every_doubtful_label_has_a_control_of_its_class_and_nobody_is_asked_twi
 
 def test_controls_are_found_in_one_pass_over_the_labels(monkeypatch):
     """Others wait for the writer meanwhile: of 20,000 labels each doubtful one had gone through all sound ones."""
-    looks = 0
+    looks, rows = 0, []
 
     class Counted(int):
         def __hash__(self):
@@ -404,7 +404,8 @@ def test_controls_are_found_in_one_pass_over_the_labels(monkeypatch):
             return int.__hash__(self)
 
     class Nothing:
-        def execute(self, *_):
+        def execute(self, _what, given=()):
+            rows.extend(given)
             return self
 
         def scalars(self):
@@ -416,6 +417,7 @@ def test_controls_are_found_in_one_pass_over_the_labels(monkeypatch):
     monkeypatch.setattr(review, "_labels", lambda _conn: {at: at % 3 for at in range(300)})
     doubts = [review.Doubt(at, 1.0, None, "why") for at in range(100)]
     assert review.enqueue(Nothing(), 1, doubts, [Counted(at) for at in range(100, 300)], 0) == 200
+    assert len({row["item_id"] for row in rows}) == 200  # each is the control of one
     assert looks < 5 * 200
 
 

@@ -300,6 +300,14 @@ def test_pictures_as_the_model_reads_them(tmp_path):
     assert type(Choice.of(projects.Settings(), pool).learner()).__name__ == "TorchLearner"
 
 
+@pytest.mark.parametrize("said", ["a\\u0000b", "a\\ud800"])
+def test_a_text_that_no_database_takes_is_refused_by_name(tmp_path, said):
+    table = tmp_path / "notes.jsonl"
+    table.write_text('{"id": "n1", "text": "fine"}\n{"id": "n2", "text": "' + said + '"}\n', encoding="utf-8")
+    with pytest.raises(BadInput, match=r"notes\.jsonl: 'n2' has a sign in it that no text has"):
+        sources.take_stock(sources.find(table))
+
+
 def test_what_is_no_source(tmp_path):
     with pytest.raises(BadInput, match="no pictures"):
         sources.take_stock(sources.find(tmp_path))

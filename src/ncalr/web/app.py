@@ -55,12 +55,12 @@ TOUCH = 300.0
 
 @dataclass(frozen=True)
 class Limits:
-    """How often, within how many seconds; of pictures, how many."""
+    """How often, within how many seconds; of pictures, how many. Together they hold half of the threads at most."""
 
     enter: tuple[int, float] = (5, 60.0)
     answers: tuple[int, float] = (200, 10.0)
     requests: tuple[int, float] = (600, 10.0)
-    pictures: tuple[int, int] = (4, 200)  # at the same time, and waiting
+    pictures: tuple[int, int, int] = (4, 200, 40)  # of one person at the same time, and waiting; of all together
 
 
 class Office:
@@ -398,7 +398,7 @@ def _add_entrance(app: FastAPI, office: Office) -> None:
         session = request.cookies.get(office.cookie, "")
         store.write(lambda conn: people.leave(conn, store.clock.now(), session))
         reply = JSONResponse({"left": True})
-        reply.delete_cookie(office.cookie)
+        reply.delete_cookie(office.cookie, secure=office.address.secure)  # __Host- needs it here too
         return reply
 
 

@@ -95,8 +95,8 @@ class Guard:
 
     def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "").lower()
-        if host not in self.address.hosts:
-            return 400, (
+        if host not in self.address.hosts:  # by 421 the page knows that an answer may wait
+            return 421, (
                 f"this server does not answer to the name {host[:100]!r}; it is {self.address.url}. Behind a proxy, or "
                 "under another name, start it with --public-url https://the.name"
             )

@@ -46,10 +46,11 @@ class Limit:
 
 
 class Turns:
-    """At most `count` at the same time, for each key; a few more wait for their turn, and hold no thread meanwhile."""
+    """At most `count` at the same time for each key, and `together` for all; a few more wait, and hold no thread."""
 
-    def __init__(self, what: str, count: int, waiting: int) -> None:
+    def __init__(self, what: str, count: int, waiting: int, together: int) -> None:
         self.what, self.count, self.most = what, count, count + waiting
+        self._together = asyncio.Semaphore(together)
         self._lines: dict[object, _Line] = {}
 
     def __len__(self) -> int:
@@ -63,7 +64,7 @@ class Turns:
             raise TooMany(f"{self.what} at once", 1)
         line.length += 1
         try:
-            async with line.free:
+            async with line.free, self._together:
                 yield
         finally:
             line.length -= 1

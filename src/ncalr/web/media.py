@@ -83,7 +83,7 @@ class Media:
             if path is None:
                 raise NotThere("there is no such picture in the folder")
             file = path.open("rb")
-        except (OSError, ValueError, RuntimeError):
+        except (OSError, ValueError):
             raise NotThere(f"there is no such picture: {self._where()}") from None
         facts = os.fstat(file.fileno())
         if facts.st_size > BYTES:
@@ -107,7 +107,10 @@ class Media:
 
 def inside(root: Path, name: str) -> Path | None:
     """The file of this name in a folder, if it is one, wherever its name or a link in the folder leads."""
-    path = (root / name).resolve(strict=True)
+    try:
+        path = (root / name).resolve(strict=True)
+    except RuntimeError:  # links in a circle; from Python 3.13 on an OSError
+        return None
     return path if path.is_relative_to(root.resolve()) and path.is_file() else None
 
 

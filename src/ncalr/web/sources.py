@@ -63,7 +63,13 @@ def take_stock(source: Source) -> Stock:
         return stock
     pool = read_table(source.path, text=source.text_column, id_column=source.id_column or None)
     assert isinstance(pool, TextPool)  # noqa: S101 (a column of texts was named)
-    return Stock([NewItem(str(name), text) for name, text in zip(pool.ids.tolist(), pool.texts, strict=True)])
+    items = [NewItem(str(name), text) for name, text in zip(pool.ids.tolist(), pool.texts, strict=True)]
+    strange = next((item.name for item in items if not _is_text(f"{item.name}{item.text}")), None)
+    if strange is not None:
+        raise BadInput(
+            f"{source.path}: {strange!r} has a sign in it that no text has (a NUL, or half of a letter); take it out"
+        )
+    return Stock(items)
 
 
 class NothingToRead(BadInput):
@@ -113,12 +119,13 @@ def _pictures(root: Path) -> tuple[list[str], dict[str, int]]:
     return found, dict(left_out)
 
 
-def _is_text(name: str) -> bool:
+def _is_text(said: str) -> bool:
+    """Whether every database takes it."""
     try:
-        name.encode()
+        said.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return "\0" not in said
 
 
 def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -424,7 +423,3 @@ def main(path: str) -> None:
     step_back()
     Worker(folder, store).run(lambda: os.getppid() != parent)
     store.close()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -77,7 +77,8 @@ export class Labelling {
     this.hooks.working();
     await present(item, this.project.kind);
     if (item !== this.queue.current) return;
-    if (!item.later) item.shown = item.shown ?? Date.now() / 1000; // what was not there to be seen is not answered
+    if (item.later) this.hooks.connected(false); // and what was not there to be seen is not answered
+    else item.shown = item.shown ?? Date.now() / 1000;
     this.suggest(item);
     this.tellChanging(item);
     if (this.purpose === "adjudicate") this.opinions(item);

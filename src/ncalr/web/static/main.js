@@ -311,7 +311,7 @@ function tellGone() {
 function outboxChanged({ waiting, stopped, problem }) {
   const saved = $("saved");
   saved.dataset.state = stopped ? "stuck" : waiting ? "waiting" : "fine";
-  saved.textContent = waiting ? `${waiting} on the way` : "Saved";
+  saved.replaceChildren(...(waiting ? [String(waiting), el("span", { class: "rest" }, " on the way")] : ["Saved"]));
   if (stopped === "out" && document.body.dataset.view !== "door") out();
   if (problem && !problem.waiting) {
     const both = problem.facts?.current ? ` It stands as ${words(project, problem.facts.current)}; you had said ${words(project, problem.facts.yours)}.` : "";

@@ -2,7 +2,7 @@
 // said that it is stored: a lost network, an ended session, a closed tab or a crash only make it wait. They are sent one
 // after the other, in order, with the times at which they were given. One tab at a time sends (Web Locks).
 
-import { ask } from "./net.js";
+import { ask, Problem } from "./net.js";
 
 const PREFIX = "ncalr-answer:";
 const LONGEST = 30000;
@@ -98,7 +98,8 @@ export class Outbox {
   async send() {
     for (let next = this.waiting()[0]; next && !this.stopped; next = this.waiting()[0]) {
       try {
-        await ask("PUT", `/api/answers/${next.id}`, next.body);
+        const { id } = await ask("PUT", `/api/answers/${next.id}`, next.body);
+        if (id !== next.id) throw new Problem(0, "no connection"); // not our server: it would have said what it stored
         this.drop(next.id);
         this.pause = 500;
         this.tell();

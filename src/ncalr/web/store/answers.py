@@ -111,9 +111,10 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     row = _row(now, person, answer, digest, place, purpose, reason, late)
     standing = _standing_after(conn, row, before)
     front = _front(conn, place)
+    room = answer.kind == "undo" and queue.room(conn, person) > 0
     with unread(conn):
         conn.execute(_APPEND, row)
-        _settle_lease(conn, now, answer, lease, place)
+        _settle_lease(conn, now, answer, lease, place, room)
         votes = _with_vote(conn, said, row, standing, present=imported is None or imported.present)
         _settle(conn, row, place, [_vote(each) for each in said], votes, front)
     if purpose == "review":
@@ -396,13 +397,16 @@ def _front(conn: Connection, stands: Any) -> int:
     return min([0, *(int(head) for head in heads if head is not None)]) - 1
 
 
-def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any, place: Any) -> None:
-    """The lease is used up; an undo takes it into the hand again, so that nobody else is shown the item meanwhile."""
+def _settle_lease(conn: Connection, now: float, answer: Answer, lease: Any, place: Any, room: bool) -> None:
+    """The lease is used up; an undo takes it into the hand again, so that nobody else is shown the item meanwhile.
+
+    Where there is no room in the hand, it is free for the others as well.
+    """
     if lease is None:
         return
     if answer.kind == "undo":
         until = now + projects.parse_settings(place.settings).lease_seconds
-        conn.execute(_LEASE, {"known": lease.token, "becomes": HELD, "until": until})
+        conn.execute(_LEASE, {"known": lease.token, "becomes": HELD if room else "released", "until": until})
     elif lease.lease_status in (HELD, "released", "expired"):
         conn.execute(_LEASE, {"known": lease.token, "becomes": "answered", "until": lease.expires})
 

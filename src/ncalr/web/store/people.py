@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, true, update
 
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.web.store import schema
@@ -90,9 +90,8 @@ def change(conn: Connection, now: float, person: Person, role: str | None = None
 
     Whoever is an owner no more may have kept links, for new people or in the name of others: all open ones end.
     """
-    owners = [p for p in everyone(conn) if p.role == "owner" and p.active]
-    last_owner = person.role == "owner" and len(owners) == 1
-    if last_owner and (active is False or role not in (None, "owner")):
+    owners = [p.id for p in everyone(conn) if p.role == "owner" and p.active]
+    if owners == [person.id] and (active is False or role not in (None, "owner")):
         raise BadInput("this is the only owner; make somebody else an owner first")
     table = schema.person
     if role is not None:
@@ -111,10 +110,8 @@ def revoke(conn: Connection, now: float, person: Person | None = None) -> tuple[
     """End all sessions and make all links and tokens worthless, somebody's or everybody's; how many of each."""
     ended = []
     for table, end in ((schema.session, "ended"), (schema.token, "used")):
-        open_ = (
-            table.c[end].is_(None) if person is None else (table.c[end].is_(None)) & (table.c.person_id == person.id)
-        )
-        ended.append(conn.execute(update(table).where(open_).values({end: now})).rowcount)
+        whose = true() if person is None else table.c.person_id == person.id
+        ended.append(conn.execute(update(table).where(table.c[end].is_(None), whose).values({end: now})).rowcount)
     return ended[0], ended[1]
 
 

@@ -77,7 +77,7 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
         mine = {"person": person.id, "own_tab": tab, "aim": purpose, "until": until}
         conn.execute(_LAST_ON, mine)
         held = [replace(lease, expires=until) for lease in held]
-    missing = min(want - len(held), HANDS - conn.execute(_IN_HANDS, {"person": person.id}).scalar_one())
+    missing = min(want - len(held), room(conn, person))
     if missing <= 0:
         return held
     if purpose == "review":
@@ -91,6 +91,11 @@ def hand_out(conn: Connection, now: float, person: Person, tab: str, want: int, 
         conn.execute(_GRANT, rows)
         held += [_lease(row, facts) for row, facts in zip(rows, chosen, strict=True)]
     return held
+
+
+def room(conn: Connection, person: Person) -> int:
+    """How many more items this person may hold."""
+    return HANDS - int(conn.execute(_IN_HANDS, {"person": person.id}).scalar_one())
 
 
 def renew(conn: Connection, now: float, person: Person, tab: str) -> list[str]:
