@@ -51,7 +51,12 @@ def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = No
     for that, or its rows are 0, 1, ...
     """
     path = Path(path)
-    files = [labels] if isinstance(labels, str | Path) else list(labels or ())
+    files = [labels] if isinstance(labels, str | Path) else [] if labels is None else list(labels)
+    if not all(isinstance(file, str | Path) for file in files):
+        raise BadInput(
+            f"the labels of a file of vectors come from files, got {type(labels).__name__}; to give both as arrays, "
+            "read the vectors first (numpy.load)"
+        )
     notes: list[str] = []
     found: Labels | None = None
     if path.suffix == ".npy":
