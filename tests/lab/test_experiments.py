@@ -271,6 +271,17 @@ def test_the_first_part_comes_first_then_seed_by_seed_with_the_strategies_in_ste
     assert {which for which, _, _ in order} == {False, True}
 
 
+@pytest.mark.parametrize(("other", "trained"), [("digits", 5), ("sst2", 6)])
+def test_parts_on_other_data_share_no_training_though_ids_and_labels_are_the_same(tmp_path, other, trained):
+    learner = Counting()
+    small = Experiment(**{**EXPERIMENT.as_dict(), "strategies": ["random"], "seeds": 1})
+    parts = [
+        Part(replace(small, dataset=name), setting, 4, tmp_path / str(at)) for at, name in enumerate(("digits", other))
+    ]
+    conduct_together(parts, learner)
+    assert learner.trained == trained
+
+
 def test_one_seed_alone(whole, tmp_path):
     conduct(EXPERIMENT, Counting(), setting, 4, tmp_path, seeds=[1])
     found = journals(tmp_path)

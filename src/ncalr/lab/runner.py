@@ -117,9 +117,9 @@ def conduct_together(
                     yield None
                     continue
                 first, job = found
-                key = _same(first)
-                begun.append([run for run in waiting if _same(run) == key])
-                waiting[:] = [run for run in waiting if _same(run) != key]
+                key = _same(first, parts)
+                begun.append([run for run in waiting if _same(run, parts) == key])
+                waiting[:] = [run for run in waiting if _same(run, parts) != key]
                 if began is not None:
                     began(len(begun) - 1, begun[-1])
                 wanted = job.needs | (first_needs if job.round == 1 else set())
@@ -213,14 +213,13 @@ def _open(part: Part, place: int, strategy: str, seed: int, locks: ExitStack) ->
     return run
 
 
-def _same(run: Run) -> Any:
+def _same(run: Run, parts: Sequence[Part]) -> Any:
     """Equal for trainings that come to the same model: a first one on the same labels; any other is a run's own."""
     job = run.job
     if job is None or job.round != 1:
         return str(run.journal.path)
-    pool = (len(job.pool), tuple(job.pool.shape), str(job.pool.dtype))
     learnt = [None if one is None else np.asarray(one).tobytes() for one in (job.ids, job.labels, job.soft)]
-    return (run.seed, run.recipe, pool, *learnt)
+    return (run.seed, run.recipe, parts[run.part].experiment.dataset, *learnt)
 
 
 def _advance(run: Run, model: Model) -> None:
