@@ -46,6 +46,12 @@ def test_ids_that_look_like_numbers_and_are_texts(folder):
     assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
 
 
+def test_ids_of_more_than_64_bits_are_texts(folder):
+    rows = [(10**24 + at, *row, "ab"[at % 2]) for at, row in enumerate(VECTORS)]
+    found = read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z", "label"], rows))
+    assert found.pool.ids[0] == "1" + 24 * "0"
+
+
 @pytest.mark.parametrize("by", [",", "\t", ";"])
 def test_a_table_with_a_column_a_dimension(folder, by):
     rows = [(f"i{at}", "some text", *row, "cat" if at == 2 else "") for at, row in enumerate(VECTORS)]
