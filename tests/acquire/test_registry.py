@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -312,11 +314,31 @@ def test_files_with_strategies_are_loaded_by_name(files, tmp_path):
     assert strategies()["mine_two"].summary == "Mine."
 
 
+def test_a_file_with_strategies_is_a_module_as_others_are(files, tmp_path):
+    """A dataclass looks for its module by name."""
+    head = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    a: int\n"
+    (tmp_path / "class_of_mine.py").write_text(head + MINE.format(name="mine_class"))
+    files(tmp_path / "class_of_mine.py")
+    assert strategies()["mine_class"].score is sys.modules["class_of_mine"].mine
+    files(tmp_path / "class_of_mine.py")
+    assert strategies()["mine_class"].score is sys.modules["class_of_mine"].mine, "not loaded twice"
+
+
+def test_a_script_with_strategies_may_be_named_too(tmp_path):
+    """The variable stays exported while the file that it names is run."""
+    path = tmp_path / "script_of_mine.py"
+    path.write_text(MINE.format(name="mine_script") + "\nprint(ncalr.strategies()['mine_script'].score is mine)")
+    named = {**os.environ, "NCALR_STRATEGIES": str(path)}
+    done = subprocess.run([sys.executable, path], env=named, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_a_file_that_cannot_be_loaded_is_named(files, tmp_path):
     (tmp_path / "broken_of_mine.py").write_text("1 / 0")
     files(tmp_path / "broken_of_mine.py")
-    with pytest.raises(BadInput, match=r"NCALR_STRATEGIES: .*broken_of_mine\.py cannot be loaded \(ZeroDivisionError"):
-        strategies()
+    for _ in range(2):  # it is not taken for loaded
+        with pytest.raises(BadInput, match=r"NCALR_STRATEGIES: .*broken_of_mine\.py cannot be loaded \(ZeroDivision"):
+            strategies()
     files(tmp_path / "no_such.py")
     with pytest.raises(BadInput, match=r"no_such\.py, expected a Python file with strategies"):
         strategies()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncalr.acquire.spec import Spec, parse, split
+from ncalr.acquire.spec import Spec, cut, parse, split
 from ncalr.errors import BadInput
 
 WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(
@@ -140,3 +140,17 @@ def test_brackets_inside_texts_do_not_count(text):
 @given(st.lists(specs(st.one_of(WORDS, st.integers(), specs(WORDS, 1))), max_size=4))
 def test_a_joined_list_splits_into_its_specs(several):
     assert [parse(part) for part in split(", ".join(map(str, several)))] == several
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a/b", ("a/b", "")),
+        ("a/b(size=8)", ("a/b", "(size=8)")),
+        ("a/b(size=(8, 12), c=[(1,)])", ("a/b", "(size=(8, 12), c=[(1,)])")),
+        ("a (2020)/b(size=8)", ("a (2020)/b", "(size=8)")),
+        ("a)", ("a)", "")),
+    ],
+)
+def test_the_brackets_at_the_end_of_a_name_are_cut_where_they_open(text, parts):
+    assert cut(text) == parts

@@ -173,11 +173,19 @@ def test_files_and_folders_are_not_mixed_up(vectors, folder):
         ([folder, labels], "is no file"),
         ([folder, "--ids", labels], "is no file"),
         ([items, labels, "--strategy", "random"], "is a file of vectors"),
-        ([items], "has 0 labels; an audit with 3 folds needs more of them"),
+        ([items], "items have a label; an audit with 3 folds needs more of them"),
     ):
         done = CliRunner().invoke(app, ["audit", *map(str, words)])
         assert isinstance(done.exception, BadInput)
         assert said in str(done.exception)
+    for given, said in (
+        ((items, np.zeros(160, int)), "come from files, got ndarray; to give both as arrays, read the vectors first"),
+        ((items, {0: "a"}), "come from files, got dict"),
+        ((np.load(items), labels), r"labels from a file \(.*\) go with a file of vectors"),
+        ((np.load(items), {0: "a"}), "the vectors: 1 of 160 items have a label; an audit with 3 folds needs more"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            audit_vectors(*given)
 
 
 @pytest.mark.parametrize(("recipe", "loss"), [("", "elr"), ("head(epochs=20)", "cross_entropy")])

@@ -89,6 +89,9 @@ def test_the_size_of_images_is_said_where_nobody_chose_it(tmp_path, capsys):
         said = capsys.readouterr().err
         assert ("note: images are brought to 64 x 64 pixels" in said) == bool(words)
         assert words in said
+    (photos / "a" / "00.png").write_bytes(b"no image")
+    with pytest.raises(BadInput, match=r"00\.png cannot be read as an image .* skip_broken=true"):
+        small(tmp_path / "broken", dataset=str(photos))
 
 
 def test_no_accuracy_is_drawn_below_nothing(monkeypatch):

@@ -46,6 +46,12 @@ def test_ids_that_look_like_numbers_and_are_texts(folder):
     assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
 
 
+def test_ids_of_more_than_64_bits_are_texts(folder):
+    rows = [(10**24 + at, *row, "ab"[at % 2]) for at, row in enumerate(VECTORS)]
+    found = read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z", "label"], rows))
+    assert found.pool.ids[0] == "1" + 24 * "0"
+
+
 @pytest.mark.parametrize("by", [",", "\t", ";"])
 def test_a_table_with_a_column_a_dimension(folder, by):
     rows = [(f"i{at}", "some text", *row, "cat" if at == 2 else "") for at, row in enumerate(VECTORS)]
@@ -157,11 +163,14 @@ def test_parquet(folder):
     )
 
 
-def test_labels_beside_a_table_that_has_some_win(folder):
-    rows = [(at, *row, "old") for at, row in enumerate(VECTORS)]
+def test_labels_beside_a_table_that_has_some_come_on_top(folder):
+    """Those of the table are the first round: a later file does not take them away."""
+    rows = [(at, *row, "old" if at < 3 else "") for at, row in enumerate(VECTORS)]
     path = table(folder / "t.csv", ["id", "x", "y", "z", "label"], rows)
-    found = read_embeddings(path, table(folder / "l.csv", ["id", "label"], [(1, "new")]))
-    assert (found.labels.tolist(), found.classes) == ([-1, 0, -1, -1, -1], ["new"])
+    later = table(folder / "l.csv", ["id", "label"], [(1, "new"), (3, "old")])
+    found = read_embeddings(path, later)
+    assert (found.labels.tolist(), found.classes) == ([1, 0, 1, 1, -1], ["new", "old"])
+    assert f"{later} labels 1 items again, 1 of them as another class: the later file counts" in found.notes
 
 
 def test_labels_of_an_array_file(folder):

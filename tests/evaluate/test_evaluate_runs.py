@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -133,10 +134,21 @@ def test_what_was_found_is_not_computed_again(folder, monkeypatch):
 
 
 def test_two_evaluations_at_once_lose_no_line(tmp_path):
+    """One that comes while another is in the middle of its line waits for it."""
     run = SimpleNamespace(journal=SimpleNamespace(folder=tmp_path))
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda at: driver._append(run, {"version": VERSION, "at": at, "values": {}}), range(1000)))
-    assert sorted(line["at"] for line in read_evaluations(run)) == list(range(1000))
+    lines = [json.dumps({"version": VERSION, "at": at, "values": {}}) + "\n" for at in range(2)]
+    with ThreadPoolExecutor() as pool, (tmp_path / EVALUATIONS).open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(lines[0][:9])
+        other.flush()
+        waits = pool.submit(driver._append, run, json.loads(lines[1]))
+        wait([waits], timeout=0.2)  # long enough to do harm, where it did not wait
+        other.write(lines[0][9:])
+        other.flush()
+        fcntl.flock(other, fcntl.LOCK_UN)
+        waits.result()
+    assert (tmp_path / EVALUATIONS).read_text() == "".join(lines)
+    assert [line["at"] for line in read_evaluations(run)] == [0, 1]
 
 
 def test_a_torn_line_is_computed_again(folder):

@@ -90,6 +90,8 @@ def test_networks_that_had_not_learnt_their_own_labels_are_told(tmp_path):
     other.lines[0]["collapse"] = {"nc4": 0.35, "accuracy": 0.6}
     assert unsettled([one, other])[0].startswith("1 of 2 trainings ended before the network had settled")
     assert "right on 60% of these labels" in unsettled([one, other])[0]
+    one.lines[0]["collapse"] = {"nc4": None, "accuracy": 0.9}  # what is not a number in a journal
+    assert unsettled([one, other])[0].startswith("1 of 1 trainings")
 
 
 def test_the_cost_is_that_of_the_journals(tmp_path):

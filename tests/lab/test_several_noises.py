@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import shutil
 from dataclasses import replace
 from html import unescape
 
@@ -177,6 +178,20 @@ def test_a_report_from_the_journals(whole, tmp_path):
     assert json.loads(done.output) == json.loads((whole / "summary.json").read_text())
     assert (tmp_path / "out" / "report.html").read_text() == before
     assert (tmp_path / "out" / "pairs-rate=0.4" / "report.html").exists()
+
+
+def test_networks_that_were_not_trained_are_told_of_by_noise(whole, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    for run in read_runs(out / "pairs-rate=0.4"):
+        lines = [
+            {**line, "collapse": {"nc4": 0.5, "accuracy": 0.3}} if "accuracy" in line else line for line in run.lines
+        ]
+        run.journal.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = invoke("resume", out).stderr
+    assert "note: pairs(rate=0.4): 12 of 12 trainings ended before the network had settled on its own labels" in said
+    assert said.count("had settled") == 1
+    assert "pairs(rate=0.4): 12 of 12 trainings ended before" in (out / "report.html").read_text()
 
 
 def test_without_the_data_wrong_labels_are_not_told(whole, tmp_path):

@@ -88,7 +88,7 @@ def test_what_cannot_be(problem):
     vectors, labels = problem
     with pytest.raises(BadInput, match="nothing left to suggest"):
         suggest(1, vectors, np.zeros(N, int))
-    for wrong in (labels[:-1], labels.astype(float), labels[:, None]):
+    for wrong in (labels[:-1], labels[:, None]):
         with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
             suggest(1, vectors, wrong)
     with pytest.raises(BadInput, match="a classifier needs two classes"):
@@ -99,10 +99,19 @@ def test_labels_by_name_and_by_id(problem):
     """An item each, empty in any of the usual ways, or those that there are."""
     vectors, labels = problem
     names = np.array(["ape", "bee", "cow", ""])[labels]
-    missing = [name or [None, float("nan"), ""][at % 3] for at, name in enumerate(names.tolist())]
+    numbers = [float("nan") if label < 0 else float(label) for label in labels.tolist()]  # a column of pandas
+    ways = [[None, float("nan"), "", " "], [None], [float("nan")], [""]]
+    missing = [[name or way[at % len(way)] for at, name in enumerate(names.tolist())] for way in ways]
     known = {f"i{at}": str(name) for at, name in enumerate(names) if name}
     wanted = suggest(5, vectors, labels, "margin").ids
-    for given in (names, names.astype(object), missing):
+    for given in (
+        names,
+        names.astype(object),
+        *missing,
+        numbers,
+        dict(enumerate(missing[2])),
+        dict(enumerate(numbers)),
+    ):
         assert suggest(5, vectors, given, "margin").ids.tolist() == wanted.tolist()
     ids = np.array([f"i{at}" for at in range(N)], object)
     assert suggest(5, vectors, known, "margin", ids=ids).ids.tolist() == [f"i{at}" for at in wanted]
@@ -111,6 +120,12 @@ def test_labels_by_name_and_by_id(problem):
         suggest(5, vectors, {**known, "j": "ape"}, ids=ids)
     with pytest.raises(BadInput, match=r"labels of some items are given by id: \{id: class, ...\}"):
         suggest(5, vectors, names[:M])
+    for given, other in (
+        ([name or -1 for name in names.tolist()], "int, str, .* is '"),
+        (labels + 0.5, "float, .* is "),
+    ):
+        with pytest.raises(BadInput, match=f"or names of classes, .* got {other}"):
+            suggest(5, vectors, given)
 
 
 def test_what_can_be_known_before_the_training_is_said_before_it(problem, monkeypatch):

@@ -299,17 +299,21 @@ def _load() -> None:
 
 
 def _load_file(path: Path) -> None:
-    """Run a file of somebody's own strategies, unless it is imported already."""
-    there = getattr(sys.modules.get(path.stem), "__file__", None)
-    if there is not None and Path(there).absolute() == path:
-        return
+    """Import a file of somebody's own strategies, unless it is there already, as the script that runs perhaps."""
+    for name in ("__main__", path.stem):
+        there = getattr(sys.modules.get(name), "__file__", None)
+        if there is not None and Path(there).absolute() == path:
+            return
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise BadInput(f"{FILES} names {path}, expected a Python file with strategies")
     module = module_from_spec(spec)
+    mine = sys.modules.setdefault(path.stem, module) is module  # where a dataclass, for one, looks for its module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        if mine:
+            del sys.modules[path.stem]
         raise BadInput(f"{FILES}: {path} cannot be loaded ({type(error).__name__}: {error})") from error
 
 

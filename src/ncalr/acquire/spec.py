@@ -53,9 +53,15 @@ def cut(text: str) -> tuple[str, str]:
 
     >>> cut("google/vit-base-patch16-224(frozen=true)")
     ('google/vit-base-patch16-224', '(frozen=true)')
+    >>> cut("photos(size=(64, 96))")
+    ('photos', '(size=(64, 96))')
     """
-    name, bracket, inside = text.rpartition("(") if text.endswith(")") else (text, "", "")
-    return name, bracket + inside
+    depth = 0
+    for at in range(len(text), 0, -1) if text.endswith(")") else ():
+        depth += (text[at - 1] == ")") - (text[at - 1] == "(")
+        if not depth:
+            return text[: at - 1], text[at - 1 :]
+    return text, ""
 
 
 def split(text: str) -> list[str]:

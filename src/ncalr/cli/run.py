@@ -180,7 +180,7 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
         _print_noises(found["noises"])
     else:
         _print_table(*result_rows(found))
-    for note in found.get("caution", []):
+    for note in found["caution"]:
         print(f"note: {note}", file=sys.stderr)
     print(f"report: {page}")
 

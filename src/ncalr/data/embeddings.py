@@ -45,13 +45,18 @@ class Embeddings:
 
 
 def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = None) -> Embeddings:
-    """The vectors of a .npy file or of a table, and their labels: from a column of the table, or from other files.
+    """The vectors of a .npy file or of a table, and their labels: from a column of the table, and from other files.
 
-    Of an item that several files label, the last one counts. `ids` name the rows of a .npy file; a table has a column
-    for that, or its rows are 0, 1, ...
+    Of an item that several of them label, the last one counts. `ids` name the rows of a .npy file; a table has a
+    column for that, or its rows are 0, 1, ...
     """
     path = Path(path)
-    files = [labels] if isinstance(labels, str | Path) else list(labels or ())
+    files = [labels] if isinstance(labels, str | Path) else [] if labels is None else list(labels)
+    if not all(isinstance(file, str | Path) for file in files):
+        raise BadInput(
+            f"the labels of a file of vectors come from files, got {type(labels).__name__}; to give both as arrays, "
+            "read the vectors first (numpy.load)"
+        )
     notes: list[str] = []
     found: Labels | None = None
     if path.suffix == ".npy":
@@ -62,7 +67,7 @@ def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = No
         source = open_table(path)
         heads = columns_of(path)
         pool = pool_from(source, None, _vectors(source, heads, notes), ID if ID in heads else None)
-        if LABEL in heads and not files:
+        if LABEL in heads:
             found = labels_from(source, LABEL, None, UNLABELLED)
     for file in map(Path, files):
         read = _numbers if file.suffix == ".npy" else _by_id

@@ -310,7 +310,10 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
 
 
 def _untyped(values: list[Any]) -> list[Any]:
-    """Whole numbers where every value is written as one and as nothing else ("007" is a text), otherwise texts."""
+    """Whole numbers where every value is written as one and as nothing else ("007" is a text), otherwise texts.
+
+    Of more than 64 bits, as a UUID in digits, they are texts.
+    """
     if all(_is_whole(value) for value in values):
         return [int(value) for value in values]
     return values
@@ -318,7 +321,7 @@ def _untyped(values: list[Any]) -> list[Any]:
 
 def _is_whole(value: str) -> bool:
     try:
-        return str(int(value)) == value
+        return str(int(value)) == value and -(2**63) <= int(value) < 2**64
     except ValueError:
         return False
 

@@ -92,7 +92,9 @@ def audit_vectors(
     known = found.labels >= 0
     whose = str(items) if isinstance(items, str | Path) else "the vectors"
     if known.sum() < 2 * folds:
-        raise BadInput(f"{whose} has {known.sum()} labels; an audit with {folds} folds needs more of them")
+        raise BadInput(
+            f"{whose}: {known.sum()} of {len(known)} items have a label; an audit with {folds} folds needs more of them"
+        )
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
     return _report({"items": whose, "seed": seed}, learner, folds, rivals, labelled, found.notes)
@@ -100,6 +102,8 @@ def audit_vectors(
 
 def _given(vectors: Any, labels: Any, ids: Any) -> Embeddings:
     """Arrays in the place of files."""
+    if isinstance(labels, str | Path):
+        raise BadInput(f"labels from a file ({labels}) go with a file of vectors; got the vectors as an array")
     pool = ArrayPool(vectors, ids)
     numbers, names = class_numbers(labels, pool)
     return Embeddings(pool, numbers, names or [str(number) for number in range(int(numbers.max(initial=-1)) + 1)])

@@ -92,7 +92,8 @@ SETTLED = 0.1
 
 def unsettled(runs: list[Run]) -> list[str]:
     """A word where networks had not learnt the labels they were given: what is compared is half trained."""
-    found = [line["collapse"] for run in runs for line in run.lines if "nc4" in (line.get("collapse") or {})]
+    said = [line.get("collapse") or {} for run in runs for line in run.lines]
+    found = [one for one in said if one.get("nc4") is not None]
     early = [one for one in found if one["nc4"] > SETTLED]
     if not early:
         return []

@@ -58,7 +58,7 @@ def write_overview(
     """
     out = Path(out or folder)
     found: list[dict[str, Any]] = []
-    notes, ended = [], {}
+    caution, notes, ended = [], [], {}
     known = truth_of(pool, truth)
     for name, member in study.members.items():
         noise = member.noise or NONE
@@ -68,6 +68,7 @@ def write_overview(
             continue
         write_report(folder / name, class_names, pool, out / name, truth)
         summary = json.loads((out / name / "summary.json").read_text(encoding="utf-8"))
+        caution += [f"{noise}: {word}" for word in summary["caution"]]
         notes += [f"{noise}: {word}" for word in curves_of(runs)[1]]
         wrong = {"wrong": wrong_at_last(runs, known), "wrong_answers": (pool_wrong or {}).get(member.noise)}
         found.append({"noise": noise, "folder": name, **wrong, "summary": summary})
@@ -81,11 +82,11 @@ def write_overview(
         notes.append(f"{one['noise']}: {what}, its figures are those up to {last:,.0f}.")
     _write_csv(out / "noises.csv", found)
     (out / "summary.json").write_text(
-        json.dumps({"noises": found, "notes": notes}, indent=1, allow_nan=False), encoding="utf-8"
+        json.dumps({"noises": found, "caution": caution, "notes": notes}, indent=1, allow_nan=False), encoding="utf-8"
     )
     (out / "report.md").write_text(markdown_table(*overview_rows(found)), encoding="utf-8")
     page = out / "report.html"
-    page.write_text(_page(study, folder, found, notes), encoding="utf-8")
+    page.write_text(_page(study, folder, found, [*caution, *notes]), encoding="utf-8")
     return page
 
 

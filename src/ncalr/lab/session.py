@@ -108,6 +108,7 @@ def _resized(pool: Any, dataset: str) -> str:
     if not isinstance(pool, ImagePool) or "size=" in dataset:
         return ""
     height, width, _ = pool.shape
+    pool.read(slice(1))  # where the first is no image, this says so in words
     with pillow().open(pool.paths[0]) as first:
         if first.size == (width, height):
             return ""

@@ -86,12 +86,12 @@ def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[
     """A class number for each item, -1 where there is none, and the names of the classes where names were given."""
     n = len(pool)
     if isinstance(labels, Mapping):
-        given, places = np.array([*labels.values()]), positions_of(pool, np.array([*labels]))
-        numbers, names = _numbered(given)
+        places = positions_of(pool, np.array([*labels]))
+        numbers, names = _numbered(np.array([*labels.values()], object))
         found = np.full(n, -1, np.int64)
         found[places] = numbers
         return found, names
-    given = np.asarray(labels)
+    given = np.array(labels, object) if isinstance(labels, list | tuple) else np.asarray(labels)
     if given.shape != (n,):
         raise BadInput(
             f"labels must be a class for each of the {n} items, -1 (or no name) where there is none, got {given.dtype} "
@@ -101,15 +101,41 @@ def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[
 
 
 def _numbered(given: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    if given.dtype.kind in "iu" or not len(given):
+    """Numbers as they are; names as their places in the alphabet."""
+    if given.dtype.kind in "iu":
         return given.astype(np.int64), []
-    there = [name not in (None, "") and name == name for name in given.tolist()]  # NaN, as pandas has it
-    if given.dtype.kind not in "UO" or not all(isinstance(name, str) for name in given[there]):
-        raise BadInput(f"labels must be class numbers, -1 where there is none, or names of classes, got {given.dtype}")
-    names, numbers = np.unique(given[there].astype(str), return_inverse=True)
-    found = np.full(len(given), -1, np.int64)
-    found[there] = numbers
-    return found, names.tolist()
+    values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
+    there = [not _is_missing(value) for value in values]
+    known = [value for value, full in zip(values, there, strict=True) if full]
+    found = np.full(len(values), -1, np.int64)
+    if all(isinstance(value, str) for value in known):
+        names = sorted(set(known))
+        place = {name: at for at, name in enumerate(names)}
+        found[there] = [place[name] for name in known]
+        return found, names
+    other = next((value for value in known if not _is_whole(value)), None)
+    if other is not None:
+        kinds = ", ".join(sorted({type(value).__name__ for value in known}))
+        raise BadInput(
+            "labels must be class numbers, -1 where there is none, or names of classes, no name where there is none; "
+            f"got {kinds}, the first that is no class number is {other!r}"
+        )
+    found[there] = [int(value) for value in known]
+    return found, []
+
+
+def _is_missing(value: Any) -> bool:
+    """No label, as people have it in lists (None, "") and pandas in its columns (NaN, NA)."""
+    if isinstance(value, str):
+        return not value
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether it is a whole number; 2.0 is one, as pandas has them beside empty cells."""
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _plain(needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
-from ncalr.errors import BadInput, NcalrError
+from ncalr.errors import BadInput, NcalrError, Note
 from ncalr.loop.environment import FILE, environment, keep_environment
 
 TIMES = ("seconds", "timing")
@@ -40,7 +41,6 @@ class Journal:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self.path = self.folder / "journal.jsonl"
-        self.notes: list[str] = []
         self.writes = False  # whether a line was written by this process
 
     def begin(self, experiment: dict[str, Any], data: Fingerprint | None = None) -> None:
@@ -57,8 +57,6 @@ class Journal:
         To read changes nothing: what looks torn may be a line that another process is writing.
         """
         content, end = self._content()
-        if end < len(content):
-            self.notes.append(f"the last line of {self.path} was torn ({len(content) - end} bytes) and is dropped")
         found = []
         for number, line in enumerate(content[:end].splitlines(), 1):
             try:
@@ -76,7 +74,10 @@ class Journal:
         Where the disk is full nothing of it is left behind.
         """
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
-        _, size = self._content()
+        content, size = self._content()
+        if size < len(content):
+            torn = len(content) - size
+            warnings.warn(f"the last line of {self.path} was torn ({torn} bytes) and is dropped", Note, stacklevel=2)
         try:
             if not self.writes:
                 keep_environment(self.folder, line.get("round", 0))
