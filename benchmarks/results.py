@@ -111,8 +111,13 @@ PAGES_OF = (
         beyond=("tail",),
     ),
     Page("digits", "Handwritten digits, 40 to 200 labels", ("digits", "digits-variants"), SMALL_PAGE),
-    Page("digits_wrong", "Digits, three labels in ten replaced by lot", ("digits-wrong",), SMALL_PAGE),
-    Page("digits_tail", "Digits with a long tail (beta = 0.1)", ("digits-tail",), SMALL_PAGE),
+    Page(
+        "digits_wrong",
+        "Digits, three labels in ten replaced by lot",
+        ("digits-wrong", "digits-wrong-variants"),
+        SMALL_PAGE,
+    ),
+    Page("digits_tail", "Digits with a long tail (beta = 0.1)", ("digits-tail", "digits-tail-variants"), SMALL_PAGE),
     Page("sst2", "Sentences (SST-2), words as vectors, 100 to 1,000 labels", ("sst2", "sst2-variants"), SMALL_PAGE),
 )
 
@@ -132,7 +137,7 @@ def spent(experiments: Iterable[str]) -> str:
         return ""
     done = sum(len(run.accuracies) for name in mine if (STUDY / name).is_dir() for run in read_runs(STUDY / name))
     if not slices[0]["gpu"]:
-        return f"{trainings} of {done} trainings, those whose time was noted, took {seconds / 60:.1f} minutes of one core, scoring included."
+        return f"{trainings} of {done} trainings, those whose time was noted, took {seconds / 60:.1f} minutes by the clock on one core that had other work too, scoring included."
     text = (
         f"{trainings} of {done} trainings so far, those of the slices whose time was noted, took {seconds / 60:.1f} minutes of one H200, scoring included, several runs "
         "side by side."
@@ -234,7 +239,7 @@ def _columns(
         "seeds",
         "passes over the pool a round",
         "s of scoring a round",
-        "GPU s a run" if gpu else "s a run",
+        "GPU s a run" if gpu else "s a run, by the clock",
     ]
     for row in rows:
         name = row[0]
@@ -303,25 +308,28 @@ TOLD = {"plain": "cross-entropy", "elr": "early-learning regularisation"}
 
 def write_ablations() -> str:
     """What becomes of ncal when one thing is changed, set by set, and its line in the summary."""
+    found = {name: _ablations(name) for name in ABLATIONS}
+    whole = [row for rows, _ in found.values() for row in rows if int(row[-2]) >= 3]
+    wanted = sum(len(VARIANTS) + len(changes) for changes in ABLATIONS.values())
     text = "# Ablations of ncal\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     text += (
         "One thing is changed at a time. Areas under the curve over the numbers of labels that both have, and accuracies at the largest of them, in points, paired by seed, "
-        f"95 % intervals. {MEANS_ALONE}\n"
+        f"95 % intervals. {MEANS_ALONE} {len(whole)} changes are compared here: about {0.05 * len(whole):.0f} of them would stand out though nothing had changed.\n"
     )
     head = ["changed", "labels", "accuracy", "reference", "area less the reference's", "at the end", "could show"]
-    told = []
-    for name, changes in ABLATIONS.items():
+    told: dict[str, list[str]] = {"above": [], "below": []}
+    for name, (rows, runs) in found.items():
         usual = plan()[name]
-        rows, runs = _ablations(name)
-        title = next(page.title for page in PAGES_OF if name in page.experiments).partition(",")[0]
+        title = next(page.title for page in PAGES_OF if name in page.experiments)
         text += f"\n## {title}\n\nThe reference is `ncal` with `{usual.recipe}`, {usual.step:,} labels a round.\n\n"
         text += table([*head, "seeds", "ncal so changed is"], rows) if rows else "No run has finished yet."
         text += f"\n{_chance(runs) if rows else ''}"
-        whole = sum(int(row[-2]) >= 3 for row in rows)
-        told.append(f"{title}: {whole} of {len(VARIANTS) + len(changes)}")
+        for place_, names in told.items():
+            stand = [row[0] for row in rows if row[-1] == place_]
+            names += [f"{', '.join(stand)} ({name})"] if stand else []
     (PAGES / "ablations.md").write_text(text)
-    done = f"Changes that are measured with three seeds or more, {'; '.join(told)}."
-    return f"| [Ablations of ncal](ablations.md) | | | {done} |"
+    done = "; ".join(f"{place_} ncal as it is: {', '.join(names)}" for place_, names in told.items() if names)
+    return f"| [Ablations of ncal](ablations.md) | | | {len(whole)} of {wanted} changes are measured with three seeds or more, each compared at 5 %. {done[:1].upper()}{done[1:]}. |"
 
 
 def _ablations(name: str) -> tuple[list[list[str]], list[Run]]:

@@ -47,7 +47,7 @@ SMALL = (*MAIN, "typiclust", "cmap", "ff")
 KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
 LARGER = "strong(epochs=100)"  # where the smallest training has 5,000 labels, and so as many steps
-ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal: what is changed of the experiment of that name
+ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the variants: what is changed of an experiment
     "cifar10": {
         "window-5": {"recipe": "strong(epochs=120, checkpoints=5)"},
         "window-30": {"recipe": "strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)"},
@@ -70,6 +70,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal: what is changed 
         "query-10": {"step": 10},
         "query-80": {"step": 80},
     },
+    "digits-wrong": {},
+    "digits-tail": {},
     "sst2": {
         "window-5": {"recipe": "head(checkpoints=5)"},
         "window-26": {"recipe": "head(checkpoints=26, opens=0.5, fallback=0.5)"},
@@ -118,7 +120,6 @@ def plan() -> dict[str, Experiment]:
     everything = {
         "cifar10": ten.experiment(MAIN, 3, RECIPE),
         "cifar10-rest": ten.experiment(REST, 3, RECIPE),
-        "cifar10-variants": ten.experiment(VARIANTS, 3, RECIPE),
         "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3, LARGER),
         "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3, LARGER),
         "mini_imagenet-known": Experiment(
@@ -128,7 +129,7 @@ def plan() -> dict[str, Experiment]:
         "mini_imagenet-tail": Experiment(
             "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, RECIPE
         ),
-        **ablations("cifar10", ten.experiment(("ncal",), 3, RECIPE)),
+        **ablations("cifar10", ten.experiment(MAIN, 3, RECIPE)),
         **small(),
         "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
         "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, LARGER), first_seed=3),
@@ -139,26 +140,22 @@ def plan() -> dict[str, Experiment]:
 
 
 def ablations(name: str, usual: Experiment) -> dict[str, Experiment]:
-    """ncal as usual, with one thing changed at a time."""
-    return {
-        f"{name}-{change}": replace(usual, strategies=("ncal",), **values) for change, values in ABLATIONS[name].items()
-    }
+    """ncal with one thing changed at a time: its own options in one experiment, all else in one each."""
+    changes = {"variants": {"strategies": VARIANTS}}
+    changes |= {change: {"strategies": ("ncal",), **values} for change, values in ABLATIONS[name].items()}
+    return {f"{name}-{change}": replace(usual, **values) for change, values in changes.items()}
 
 
 def small() -> dict[str, Experiment]:
     """Small sets with ten seeds, on a processor: enough seeds to tell apart what three leave open."""
     digits = Experiment("digits", SMALL, 10, 40, 40, 200, "resnet8", "digits")
-    sst2 = Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head")
-    return {
+    sets = {
         "digits": digits,
         "digits-wrong": replace(digits, noise="symmetric(rate=0.3)"),
         "digits-tail": replace(digits, dataset="digits(tail=0.1)"),
-        "sst2": sst2,
-        "digits-variants": replace(digits, strategies=VARIANTS),
-        "sst2-variants": replace(sst2, strategies=VARIANTS),
-        **ablations("digits", digits),
-        **ablations("sst2", sst2),
+        "sst2": Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head"),
     }
+    return sets | {name: one for usual in sets for name, one in ablations(usual, sets[usual]).items()}
 
 
 def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:

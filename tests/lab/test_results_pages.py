@@ -223,7 +223,10 @@ def test_ablations_are_paired_with_the_reference(results):
     finish(results, "cifar10-variants", {"ncal(fusion=rank)": 0.02})
     finish(results, "digits", {})
     finish(results, "digits-query-80", {"ncal": 0.01})
-    assert "CIFAR-10: 7 of 15; Handwritten digits: 1 of 13; Sentences (SST-2): 0 of 13." in results.write_ablations()
+    line = results.write_ablations()
+    assert "8 of 51 changes are measured with three seeds or more" in line
+    above = "ncal(fusion=rank), 5,000 labels a round (cifar10), 80 labels a round (digits)"
+    assert f"Above ncal as it is: {above}; below ncal as it is: `strong(epochs=120, checkpoints=5)` (cifar10)." in line
     text = (results.PAGES / "ablations.md").read_text()
     assert "| 80 labels a round | 200 | 42.1 | 40.7 |" in text, "against the reference of its own set"
     changed = "| `strong(epochs=120, checkpoints=5)` | 10,000 | 49.0 | 50.1 |"
@@ -235,7 +238,7 @@ def test_ablations_are_paired_with_the_reference(results):
     )
     for seed in (1, 2):
         (results.STUDY / "cifar10-window-5" / "runs" / slug("ncal", seed) / "journal.jsonl").unlink()
-    assert "CIFAR-10: 6 of 15" in results.write_ablations()
+    assert "7 of 51 changes are measured with three seeds or more" in results.write_ablations()
     assert "| 1 | too early |" in (results.PAGES / "ablations.md").read_text()
 
 
@@ -322,7 +325,7 @@ def test_what_was_trained_on_a_processor_is_not_counted_as_gpu_time(results, tmp
     slices.write_text(json.dumps(facts) + "\n" + json.dumps(card) + "\n")
     _, text = page_of(results, "digits")
     assert "Network `resnet8`, recipe `digits`" in text
-    assert "took 10.0 minutes of one core" in text
+    assert "took 10.0 minutes by the clock on one core" in text
     assert "| s a run |" in text
     assert "GPU" not in text
     assert results.write_speed().startswith("2 trainings in 1.0 GPU minutes")
