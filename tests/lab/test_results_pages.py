@@ -326,7 +326,7 @@ def test_what_was_trained_on_a_processor_is_not_counted_as_gpu_time(results, tmp
     _, text = page_of(results, "digits")
     assert "Network `resnet8`, recipe `digits`" in text
     assert "took 10.0 minutes by the clock on one core" in text
-    assert "| s a run |" in text
+    assert "| s a run, by the clock |" in text
     assert "GPU" not in text
     assert results.write_speed().startswith("2 trainings in 1.0 GPU minutes")
     monkeypatch.setattr(results, "ROOT", tmp_path)
