@@ -60,7 +60,10 @@ def suggest(
     classes = classes or len(names) or None
     known, needs, ids = labels >= 0, needs_of(strategy), pool.ids
     if known.all():
-        raise BadInput(f"all {len(pool)} items have a label: there is nothing left to suggest")
+        raise BadInput(
+            f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label counts, "
+            "too: rename it if it holds something else than the labels so far"
+        )
     if not known.any() and not needs <= PLAIN:
         raise BadInput(
             f"strategy {strategy} needs a model, and no item has a label: take strategy typiclust or random for the "
