@@ -183,6 +183,7 @@ def test_files_and_folders_are_not_mixed_up(vectors, folder):
         ((items, {0: "a"}), "come from files, got dict"),
         ((np.load(items), labels), r"labels from a file \(.*\) go with a file of vectors"),
         ((np.load(items), {0: "a"}), "the vectors: 1 of 160 items have a label; an audit with 3 folds needs more"),
+        ((np.load(items), ["a"] * 160), "all 160 labels are of one class"),
     ):
         with pytest.raises(BadInput, match=said):
             audit_vectors(*given)

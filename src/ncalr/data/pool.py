@@ -90,7 +90,10 @@ class ArrayPool:
 
 def checked_ids(ids: Any, n: int) -> Ids:
     """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
-    names = np.arange(n) if ids is None else np.array(ids)
+    try:
+        names = np.arange(n) if ids is None else np.array(ids)
+    except ValueError:  # lists of several lengths
+        raise BadInput(f"ids must be {n} whole numbers or texts, got lists of different lengths among them") from None
     if names.dtype == object and all(isinstance(name, str) for name in names.flat):  # as pandas has texts
         names = names.astype(str)
     if names.dtype.kind not in "iuU":

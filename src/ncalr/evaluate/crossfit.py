@@ -51,6 +51,8 @@ def crossfit_jobs(pool: Pool, ids: Any, labels: Any, classes: int, *, folds: int
     """The trainings of a cross-fit, for a learner that has others to do beside them."""
     ids, labels = np.asarray(ids), np.asarray(labels)
     fold, jobs = cut(labels, folds, seed, ids), []
+    if len(np.unique(labels)) < 2:
+        raise BadInput(f"all {len(labels)} labels are of one class: there is nothing that they could be taken for")
     for number in range(folds):
         here = fold == number
         if len(np.unique(labels[~here])) < 2:
