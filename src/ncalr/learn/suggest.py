@@ -61,8 +61,8 @@ def suggest(
     known, needs, ids = labels >= 0, needs_of(strategy), pool.ids
     if known.all():
         raise BadInput(
-            f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label counts, "
-            "too: rename it if it holds something else than the labels so far"
+            f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label "
+            "counts, too: rename it if it holds something else than the labels so far"
         )
     if not known.any() and not needs <= PLAIN:
         raise BadInput(
