@@ -50,6 +50,7 @@ def whole(request, tmp_path_factory):
     return answers, kind, folder, state
 
 
+@pytest.mark.filterwarnings("ignore:the last line")
 @pytest.mark.parametrize("seed", range(4))
 def test_cut_at_any_byte_it_ends_the_same(whole, tmp_path, seed):
     answers, kind, folder, _ = whole

@@ -181,6 +181,7 @@ def test_the_oracles_do_what_they_are_there_for(whole):
     assert bool(changed) == (REFUSED in changed) == (kind == "reviewed")
 
 
+@pytest.mark.filterwarnings("ignore:the last line")
 @pytest.mark.parametrize("seed", range(8))
 def test_cut_at_any_byte_it_ends_the_same_whatever_the_oracle(whole, tmp_path, seed):
     """Counts of askings are read off the journal, so that answers that depend on them are the same after a kill."""

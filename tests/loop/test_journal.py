@@ -34,7 +34,7 @@ def test_a_torn_last_line_is_dropped_with_a_word(tmp_path, cut):
     journal.path.write_bytes(whole[:-cut])
     again = Journal(tmp_path)
     assert again.lines() == [{"round": 0}]
-    with pytest.warns(Note, match=rf"journal.jsonl was torn \({len(whole) // 2 - cut} bytes\) and is dropped"):
+    with pytest.warns(Note, match=rf"journal.jsonl was torn \({len(whole) // 2 - cut} bytes\): written again"):
         again.append({"round": 1})
     assert journal.path.read_bytes() == whole
 

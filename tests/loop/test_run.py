@@ -81,6 +81,7 @@ def test_killed_many_times_it_ends_the_same(tmp_path, kind, wanted):
         assert lines_of(tmp_path / folder) == lines_of(tmp_path / "here"), folder
 
 
+@pytest.mark.filterwarnings("ignore:the last line")
 @pytest.mark.parametrize("seed", range(50))
 def test_cut_at_any_byte_it_ends_the_same(whole, tmp_path, seed):
     """What a kill leaves is a prefix of the journal: fifty of them, any byte, each resumed."""

@@ -75,9 +75,6 @@ class Journal:
         """
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
         content, size = self._content()
-        if size < len(content):
-            torn = len(content) - size
-            warnings.warn(f"the last line of {self.path} was torn ({torn} bytes) and is dropped", Note, stacklevel=2)
         try:
             if not self.writes:
                 keep_environment(self.folder, line.get("round", 0))
@@ -94,6 +91,9 @@ class Journal:
                 f"the journal {self.path} could not be written ({error}); nothing is lost: every round before this one "
                 "is in it. Make room and resume"
             ) from error
+        torn = len(content) - size
+        if torn:
+            warnings.warn(f"the last line of {self.path} was torn ({torn} bytes): written again", Note, stacklevel=2)
 
     def _content(self) -> tuple[bytes, int]:
         """What is in the file, and how many bytes of that are whole lines."""
