@@ -26,7 +26,8 @@ from beyond import NEAR, could_show, gap, part, place, signed, table, verdict  #
 from noise_study import FOLDS, STEP, runs_of, tried  # noqa: E402  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from study import ABLATIONS, VARIANTS, plan  # noqa: E402
+from slices import images, longest  # noqa: E402
+from study import ABLATIONS, TRAINERS, VARIANTS, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.comparison import first_gap, passes_of  # noqa: E402
@@ -148,7 +149,7 @@ def spent(experiments: Iterable[str]) -> str:
         return f"{text} GPU seconds of a run: its scoring, and its training over the number of runs side by side."
     first, last = next(iter(mine.values())), noted[-1]
     pace = last["images"] / last["seconds"]
-    whole = recipe(first.recipe).epochs * sum(first.budgets)
+    whole = longest(first.recipe) * sum(first.budgets)
     return (
         f"{text} The last slice: {pace:,.0f} images a second, so {whole / pace:.0f} s for the {len(first.budgets)} rounds of a run. GPU seconds of a run: its scoring, and "
         "its training over the number of runs side by side."
@@ -160,9 +161,12 @@ def write_page(page: Page) -> str:
     runs = finished(page.experiments)
     head = f"# {page.title}\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     head += f"**The paper.** {page.paper}\n\n"
+    own = OWN_PARTS[page.name]() if page.name in OWN_PARTS else ""
     if not runs:
-        (PAGES / f"{page.name}.md").write_text(head + "**Ours.** No run has finished yet; see `results/PLAN.md`.\n")
-        return f"| {page.title} | not measured yet | | |"
+        begun = _begun(page)
+        ours = f"**Ours.** No run has finished yet; see `results/PLAN.md`.\n{begun}{own}"
+        (PAGES / f"{page.name}.md").write_text(head + ours)
+        return f"| {f'[{page.title}]({page.name}.md)' if begun else page.title} | {'begun' if begun else 'not measured yet'} | | |"
     seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
     behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
     runs = [run for run in runs if run.strategy not in behind]
@@ -194,11 +198,77 @@ def write_page(page: Page) -> str:
     budgets = [int(b) for b in found["budgets"]]
     rows = [[name, *_budget_cells(found, name)] for name in found["strategies"]]
     text += "\nMean accuracy at every budget:\n\n" + table(["strategy", *(f"{b:,}" for b in budgets)], rows)
-    text += f"\n{_chance(runs)}"
+    text += f"\n{_chance(runs)}{own}"
     parts = [part(name, runs, PAGES) or f"## {TITLES[name]}\n\nNot evaluated yet." for name in page.beyond]
     text += "".join(f"\n{text}\n" for text in parts)
     (PAGES / f"{page.name}.md").write_text(text)
     return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {short} |"
+
+
+def _begun(page: Page) -> str:
+    """Accuracies of runs that have not finished, where there are any."""
+    runs = [run for name in page.experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
+    budgets = sorted({labels for run in runs for labels, _ in run.accuracies})
+    if not budgets:
+        return ""
+    rows = []
+    for strategy in dict.fromkeys(run.strategy for run in runs):
+        reached = [dict(run.accuracies) for run in runs if run.strategy == strategy]
+        found = [[100 * one[labels] for one in reached if labels in one] for labels in budgets]
+        rows.append([strategy, *(f"{np.mean(values):.1f} ({len(values)})" if values else "" for values in found)])
+    text = f"Recipe `{_recipe(page)}`. So far, mean accuracy in percent and in brackets of how many seeds; too few of them to tell strategies apart:"
+    return f"\n{text}\n\n{table(['strategy', *(f'{labels:,}' for labels in budgets)], rows)}\n\n{spent(page.experiments)}\n"
+
+
+def _trainers() -> str:
+    """What faster recipes cost in accuracy, before the study takes one."""
+    names = {text: f"cifar100-trainer-{name}" for name, text in TRAINERS.items()} | {
+        plan()["cifar100"].recipe: "cifar100"
+    }
+    found: dict[str, dict[tuple[int, int], float]] = {}
+    for text, name in names.items():
+        runs = read_runs(STUDY / name) if (STUDY / name).is_dir() else []
+        same = 1 if name == "cifar100" else None  # later rounds of other sizes have other labels
+        mine = [(run, *one) for run in runs if run.strategy == "random" for one in run.accuracies[:same]]
+        found[text] = {(labels, run.seed): 100 * accuracy for run, labels, accuracy in mine}
+    usual = found[TRAINERS["usual"]]
+    budgets = sorted({labels for labels, _ in usual})
+    if not budgets:
+        return ""
+    rows = []
+    for text, mine in found.items():
+        cells = [f"`{text}`", str(longest(text))]
+        for labels in budgets:
+            both = [seed for at, seed in mine if at == labels and (labels, seed) in usual]
+            apart = np.array([mine[labels, seed] - usual[labels, seed] for seed in both]) / 100
+            cells.append(f"{np.mean([mine[labels, seed] for seed in both]):.1f} ({len(both)})" if both else "")
+            cells.append(signed(estimate(apart)) if len(both) > 1 and mine is not usual else "")
+        rows.append(cells)
+    head = itertools.chain.from_iterable((f"{labels:,} labels (seeds)", "less the first") for labels in budgets)
+    return (
+        "\n## The recipe\n\nTwo ways to train faster were tried before the study began, by random labels alone: batches of 256 at twice the rate, and the end of the training as soon as "
+        f"the checkpoint window is full (`stop`: {longest(plan()['cifar100'].recipe)} epochs instead of 100). The study takes the last row. Paired by seed, in points, with 95 % intervals:\n\n"
+        f"{table(['recipe', 'epochs', *head], rows)}\n"
+    )
+
+
+def _hundred_epochs() -> str:
+    """What a run of 100 epochs a round takes of the card."""
+    name = "cifar10-epochs-100"
+    noted = [one for one in _slices() if one["experiment"] == name]
+    runs = finished([name])
+    trainings = sum(one["trainings"] for one in noted)
+    if not runs or trainings != sum(len(run.accuracies) for run in runs):
+        return ""
+    seconds = sum(one["seconds"] for one in noted)
+    return (
+        f"\nWith 100 epochs a round (`{plan()[name].recipe}`, {len(runs)} runs of ncal among others side by side) a run of {len(plan()[name].budgets)} rounds took "
+        f"{seconds / len(runs):.0f} s of the card, prediction and scoring included: the slice's seconds, shared by the images that each experiment trained on.\n"
+    )
+
+
+OWN_PARTS = {"cifar10": _hundred_epochs, "cifar100": _trainers}
+"""What only one page has."""
 
 
 def _chance(runs: list[Run]) -> str:
@@ -739,10 +809,8 @@ def write_plan() -> None:
         runs = read_runs(home / name) if (home / name / "experiment.json").exists() else []
         done = sum(len(run.accuracies) for run in runs)
         wanted = len(experiment.strategies) * experiment.seeds
-        images = recipe(experiment.recipe).epochs * (
-            wanted * sum(budgets) - sum(labels for run in runs for labels, _ in run.accuracies)
-        )
-        minutes = images / pace / 60
+        several = experiment.seeds * (budgets[0] + len(experiment.strategies) * sum(budgets[1:]))  # the first is shared
+        minutes = max(longest(experiment.recipe) * several - images(home, {name: experiment})[name], 0) / pace / 60
         total += minutes
         cells = [name, str(len(experiment.strategies)), str(experiment.seeds), str(done)]
         lines.append("| " + " | ".join([*cells, str(wanted * len(budgets) - done), f"{minutes:.0f}"]) + " |")

@@ -18,6 +18,7 @@ from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
 from ncalr.learn.learner import Job
+from ncalr.learn.phase import Phase
 from ncalr.learn.recipes import recipe
 from ncalr.loop.journal import Journal
 
@@ -99,11 +100,11 @@ class Clock:
         """Hear of a training."""
         last = run.lines[-1] if run.lines else {}
         if "seconds" in last:
-            self.paces.append(last["seconds"]["train"] / (last["labelled"] * recipe(run.recipe or "strong").epochs))
+            self.paces.append(last["seconds"]["train"] / (last["labelled"] * epochs_of(run.recipe or "strong", last)))
 
     def too_late(self, job: Job) -> bool:
         """Whether this one, a tenth slower than the slowest of the last, would come too late."""
-        return self.after(1.1 * max(self.paces, default=0.0) * len(job.ids) * recipe(job.recipe or "strong").epochs)
+        return self.after(1.1 * max(self.paces, default=0.0) * len(job.ids) * longest(job.recipe or "strong"))
 
     def after(self, seconds: float) -> bool:
         """Whether the slice is over in so many seconds."""
@@ -116,18 +117,28 @@ def trainings(out: Path, names: Collection[str]) -> int:
     return sum(len(run.accuracies) for run in runs)
 
 
+def longest(text: str) -> int:
+    """The epochs of a training by this recipe, at most."""
+    return Phase(recipe(text)).longest
+
+
+def epochs_of(text: str, line: Mapping[str, Any]) -> int:
+    """The epochs that the training of this line of a journal had."""
+    how = recipe(text)
+    return int(line["began"]) + how.checkpoints - 1 if how.stop else how.epochs
+
+
 def images(out: Path, experiments: Group) -> dict[str, int]:
     """How many images each has trained on so far; a first training that runs of a seed share is the first one's."""
     counted: set[Any] = set()
     found = dict.fromkeys(experiments, 0)
     for name, one in experiments.items():
-        epochs = recipe(one.recipe).epochs
         for run in read_runs(out / name) if (out / name / "experiment.json").exists() else []:
             trained = [line for line in run.lines if "accuracy" in line]
             for number, line in enumerate(trained):
                 shared = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"])
                 key = (name, run.strategy, run.seed, number) if number else shared
-                found[name] += 0 if key in counted else epochs * line["labelled"]
+                found[name] += 0 if key in counted else epochs_of(one.recipe, line) * line["labelled"]
                 counted.add(key)
     return found
 

@@ -9,7 +9,11 @@ DIR holds one folder an experiment with the journals of its runs; give the folde
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
-again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+again with `--missing retrain`. Evaluating is mostly the processor's work and goes on beside the training:
+
+    study.py run ... & while kill -0 $!; do study.py evaluate ...; sleep 5; done; study.py evaluate ...
+
+No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 from slices import keep, status, train, trainings  # noqa: E402
 
+from ncalr.errors import BadInput  # noqa: E402
 from ncalr.lab.evaluations import read_evaluations  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
@@ -46,7 +51,13 @@ TAIL = (*MAIN, "ncal(counts=neutral)")
 SMALL = (*MAIN, "typiclust", "cmap", "ff")
 KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
-LARGER = "strong(epochs=100)"  # where the smallest training has 5,000 labels, and so as many steps
+LARGER = "strong(epochs=100, stop=true)"  # where the smallest training has 5,000 labels, and so as many steps
+SHORTER = "strong(epochs=120, stop=true)"
+TRAINERS = {  # what was tried before LARGER was taken, on the first labels of CIFAR-100
+    "usual": "strong(epochs=100)",
+    "batch-256": "strong(epochs=100, batch=256, rate=0.2)",
+    "stop": "strong(epochs=100, batch=256, rate=0.2, stop=true)",
+}
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the variants: what is changed of an experiment
     "cifar10": {
         "window-5": {"recipe": "strong(epochs=120, checkpoints=5)"},
@@ -120,14 +131,18 @@ def plan() -> dict[str, Experiment]:
     everything = {
         "cifar10": ten.experiment(MAIN, 3, RECIPE),
         "cifar10-rest": ten.experiment(REST, 3, RECIPE),
+        **{
+            f"cifar100-trainer-{name}": replace(hundred.experiment(("random",), 3, how), step=5_000, end=10_000)
+            for name, how in TRAINERS.items()
+        },
         "cifar100": hundred.experiment((*MAIN, "ncal(fusion=rank)"), 3, LARGER),
         "mini_imagenet": mini.experiment((*MAIN, "ncal(fusion=rank)"), 3, LARGER),
         "mini_imagenet-known": Experiment(
-            "mini_imagenet(known=60, share=0.5)", KNOWN, 3, 1_500, 1_500, 6_000, mini.network, RECIPE
+            "mini_imagenet(known=60, share=0.5)", KNOWN, 3, 1_500, 1_500, 6_000, mini.network, SHORTER
         ),
-        "cifar100-tail": Experiment("cifar100(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, hundred.network, RECIPE),
+        "cifar100-tail": Experiment("cifar100(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, hundred.network, SHORTER),
         "mini_imagenet-tail": Experiment(
-            "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, RECIPE
+            "mini_imagenet(tail=0.05)", TAIL, 3, 2_000, 1_500, 8_000, mini.network, SHORTER
         ),
         **ablations("cifar10", ten.experiment(MAIN, 3, RECIPE)),
         **small(),
@@ -161,7 +176,7 @@ def small() -> dict[str, Experiment]:
 
 
 def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
-    """The evaluations that are wanted and not there yet."""
+    """The evaluations that are wanted and not there yet; those of the last round where a run has ended."""
     from ncalr.evaluate.driver import evaluate
     from ncalr.evaluate.tasks import Wishes
 
@@ -170,14 +185,16 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
             continue
         began = time.perf_counter()
         before = _evaluations(out / name)
-        for tasks, rounds in ((asked.every, "all"), (asked.last, "last")):
-            if tasks:
-                wishes = Wishes(**asked.wishes, root=data)
-                evaluate(out / name, tasks, rounds=rounds, wishes=wishes, missing=missing, say=_say)
-        print(
-            f"{name}: {_evaluations(out / name) - before} evaluations in {time.perf_counter() - began:.0f} s",
-            flush=True,
-        )
+        wishes = Wishes(**asked.wishes, root=data)
+        ended = any(run.lines and run.lines[-1].get("stop") for run in read_runs(out / name))
+        try:
+            if asked.every:
+                evaluate(out / name, asked.every, rounds="all", wishes=wishes, missing=missing, say=_say)
+            if asked.last and ended:
+                evaluate(out / name, asked.last, rounds="ended", wishes=wishes, missing=missing, say=_say)
+        except BadInput as error:  # its data are not here; the others' may be
+            _say(f"left out: {error}")
+        _say(f"{name}: {_evaluations(out / name) - before} evaluations in {time.perf_counter() - began:.0f} s")
 
 
 def _evaluations(folder: Path) -> int:

@@ -275,6 +275,25 @@ def test_models_that_were_not_kept_can_be_left_out(folder, tmp_path):
         evaluate(out, ["collapse"], missing="ignore", device="cpu")
 
 
+def test_runs_that_go_on_can_be_left_out(folder, tmp_path):
+    import shutil
+
+    out = tmp_path / "experiment"
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(EVALUATIONS))
+    first, *others = read_runs(out)
+    for run in others:
+        path = run.journal.folder / "journal.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    lines = evaluate(out, ["collapse"], rounds="ended", device="cpu")
+    assert [(line["round"], line["labelled"]) for line in lines] == [(2, 50)]
+    assert len(read_evaluations(first)) == 1
+    assert [line["round"] for line in evaluate(out, ["collapse"], rounds="last", device="cpu")] == [2, 1, 1, 1]
+    path = first.journal.folder / "journal.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(BadInput, match="no run has ended yet"):
+        evaluate(out, ["collapse"], rounds="ended", device="cpu")
+
+
 def test_only_what_is_left_is_trained_again(unkept, monkeypatch):
     evaluate(unkept, ["calibration"], missing="retrain", device="cpu")
     trained = []
@@ -317,7 +336,7 @@ def test_clear_errors(folder, tmp_path):
         evaluate(folder, [])
     with pytest.raises(BadInput, match="no experiment in"):
         evaluate(tmp_path, ["ood"])
-    with pytest.raises(BadInput, match="rounds must be"):
+    with pytest.raises(UnknownName, match="no rounds 'first'"):
         evaluate(folder, ["ood"], rounds="first", device="cpu", wishes=Wishes(seed=5))
     with pytest.raises(BadInput, match="a probe needs datasets"):
         evaluate(folder, ["probe"], device="cpu")

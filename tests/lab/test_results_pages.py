@@ -107,7 +107,7 @@ def test_a_page_with_every_part(results):
             more.write(json.dumps({**facts, "gpu": "H200"}) + "\n")
     found = results.spent(["mini_imagenet"])
     assert found.startswith("153 of 147 trainings so far, those of the slices whose time was noted, took 26.5 minutes")
-    assert "The last slice: 70,000 images a second, so 125 s for the 7 rounds of a run." in found
+    assert "The last slice: 70,000 images a second, so 105 s for the 7 rounds of a run." in found, "84 epochs"
     assert results.spent(["cifar100"]) == ""
     ncal = next(line for line in text.splitlines() if line.startswith("| ncal |"))
     assert "| +1.0 (+0.8 to +1.2) to margin |" in ncal, "the best rival, and the difference to it"
@@ -121,6 +121,54 @@ def test_a_page_with_every_part(results):
     assert (results.PAGES / "mini_imagenet_separation.svg").exists()
     said = "Holds: ncal is above random, coreset and cdal. ncal against random +0.022"
     assert f"**Verdict (raw distance).** {said}" in text
+
+
+def test_a_page_of_runs_that_have_begun(results):
+    """What is there so far and of how many seeds, what faster recipes cost, and no verdict."""
+    finish(results, "cifar100", {"ncal": 0.02})
+    for name in ("usual", "batch-256"):
+        finish(results, f"cifar100-trainer-{name}", {"random": -0.01} if name == "batch-256" else {})
+    for run in results.read_runs(results.STUDY / "cifar100"):
+        path = run.journal.folder / "journal.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[: 2 if run.seed == 1 else 1]))
+    row, text = page_of(results, "cifar100")
+    assert row == "| [CIFAR-100, 5,000 to 22,500 labels](cifar100.md) | begun | | |"
+    assert "Verdict" not in text
+    assert "| strategy | 5,000 | 7,500 |" in text
+    assert "| random | 45.1 (3) | 47.6 (1) |" in text
+    assert "| ncal | 45.1 (3) | 49.8 (1) |" in text
+    lines = text.splitlines()
+    faster = next(line for line in lines if line.startswith("| `strong(epochs=100, batch=256, rate=0.2)` |"))
+    assert "| 100 | 45.1 (3) | +0.0 | 49.0 (3) | -1.1 (-1.3 to -0.9) |" in faster
+    taken = next(line for line in lines if line.startswith("| `strong(epochs=100, stop=true)` |"))
+    assert taken.endswith("| 84 | 45.1 (3) | +0.0 |  |  |"), "later labels of its runs are others"
+
+
+def test_what_a_run_of_100_epochs_takes(results):
+    slices = results.STUDY / "slices.jsonl"
+    noted = {"experiment": "cifar10-epochs-100", "seconds": 150, "images": 8250000, "together": 6, "gpu": "H200"}
+    slices.write_text(json.dumps({**noted, "trainings": 12}) + "\n")
+    assert results._hundred_epochs() == ""
+    finish(results, "cifar10-epochs-100", {})
+    assert results._hundred_epochs() == "", "18 of 30 trainings were not noted"
+    slices.write_text(json.dumps({**noted, "trainings": 18}) + "\n" + slices.read_text())
+    assert "a run of 10 rounds took 100 s of the card" in results._hundred_epochs()
+
+
+def test_the_plan_counts_the_epochs_that_a_training_has_and_a_shared_one_once(results, monkeypatch, tmp_path):
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "noise", dict)
+    slices = results.STUDY / "slices.jsonl"
+    facts = {"experiment": "cifar100", "trainings": 1, "seconds": 60, "images": 3600000, "together": 6, "gpu": "H200"}
+    slices.write_text(json.dumps(facts) + "\n")
+    finish(results, "cifar10-window-5", {})
+    results.write_plan()
+    rows = (tmp_path / "results" / "PLAN.md").read_text().splitlines()
+    budgets = results.plan()["cifar100"].budgets
+    minutes = 84 * 3 * (budgets[0] + 7 * sum(budgets[1:])) / 60_000 / 60
+    assert f"| cifar100 | 7 | 3 | 0 | 168 | {minutes:.0f} |" in rows
+    assert "| cifar10-window-5 | 1 | 3 | 30 | 0 | 0 |" in rows
 
 
 def test_no_gain_is_said_as_plainly(results):

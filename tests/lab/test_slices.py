@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
 
@@ -39,6 +42,7 @@ def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys
         "longer": experiment("digits", "digits(epochs=4, checkpoints=2)"),
         "missing": experiment("cifar10"),
         "tail": experiment("digits(tail=0.3)"),
+        "shorter": experiment("digits", "digits(epochs=10, checkpoints=2, stop=true)"),
         "deeper": experiment("digits", network="resnet8(stem=strided)"),
     }
     slices.train(experiments, tmp_path, tmp_path / "out", 5.0, 2)
@@ -56,9 +60,10 @@ def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys
         "whole": (2, 2 * 75),
         "longer": (2, 4 * 75),
         "tail": (2, 2 * 75),
+        "shorter": (2, 7 * 75),
         "deeper": (2, 2 * 75),
     }
-    assert [one["experiment"] for one in noted] == ["whole", "longer", "tail", "deeper"]
+    assert [one["experiment"] for one in noted] == ["whole", "longer", "tail", "shorter", "deeper"]
     by_name = {one["experiment"]: one["seconds"] for one in noted}
     assert by_name["longer"] == pytest.approx(2 * by_name["whole"], abs=0.11), "seconds by images"
 
@@ -97,6 +102,34 @@ def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
     assert not clock.too_late(Job()), "30 x 40 images: 13 s"
     Job.recipe = "digits(epochs=400)"
     assert clock.too_late(Job()), "132 s of 60"
+    Job.recipe = "digits(epochs=200)"
+    assert clock.too_late(Job()), "66 s of 60"
+    Job.recipe = "digits(epochs=200, stop=true)"
+    assert not clock.too_late(Job()), "129 epochs of them: 43 s"
+
+
+def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeypatch, capsys):
+    """Tasks of every round at once, those of the last one where a run has ended; without its data one is left out."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    asked = study.Evaluated(("separation",), ("calibration",))
+    monkeypatch.setattr(study, "EVALUATED", {"elsewhere": asked, "here": asked, "later": asked})
+    out = tmp_path / "out"
+    slices.train({"here": replace(experiment("digits"), keep=asked.keep, seeds=2)}, tmp_path, out, 5.0, 2)
+    first, other = read_runs(out / "here")
+    (out / "elsewhere").mkdir()
+    (out / "elsewhere" / "experiment.json").write_text(json.dumps(experiment("cifar10").as_dict()))
+    shutil.copytree(first.journal.folder, out / "elsewhere" / "runs" / "random-0")
+    journal = other.journal.folder / "journal.jsonl"
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
+    study.evaluate_all(tmp_path, out, "skip", [])
+    said = capsys.readouterr().out
+    assert "left out: " in said
+    assert "here: 4 evaluations" in said
+    done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
+    assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
+    study.evaluate_all(tmp_path, out, "skip", ["here"])
+    assert "here: 0 evaluations" in capsys.readouterr().out
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):

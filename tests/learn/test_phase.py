@@ -137,8 +137,18 @@ def test_the_window_is_always_full(epochs, checkpoints):
 def test_stop_ends_the_training_when_the_window_is_full():
     phase = Phase(recipe("strong", opens=0.2, stop=True))
     watched = play(phase, lambda e: 1.0, lambda e: 1 / e)
-    assert watched == list(range(phase.began, phase.began + 10))
-    assert watched[-1] < 50
+    assert (phase.rule, watched) == ("accuracy", list(range(84, 94))), "the rate falls after 84 of 120 epochs"
+    for steady in ({"schedule": "constant"}, {"drops": ()}):
+        constant = Phase(recipe("strong", opens=0.2, stop=True, **steady))
+        assert play(constant, lambda e: 1.0, lambda e: 1 / e)[-1] < 50
+
+
+def test_how_long_a_training_is_at_most():
+    assert Phase(recipe("strong", epochs=100)).longest == 100
+    stops = Phase(recipe("strong", epochs=100, stop=True))
+    play(stops, lambda e: 0.5, lambda e: 2.0**-e)
+    assert stops.longest == stops.last == 84
+    assert Phase(recipe("strong", epochs=12, checkpoints=10, stop=True)).longest == 12
 
 
 def test_never_before_it_may_open():

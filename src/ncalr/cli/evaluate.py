@@ -14,7 +14,10 @@ def run(
         str,
         typer.Option(help="collapse, separation, calibration, tail, ood, probe, discovery, transfer, audit."),
     ] = "collapse,separation,calibration",
-    rounds: Annotated[str, typer.Option("--round", help="last, or all: curves, and OOD at equal accuracy.")] = "last",
+    rounds: Annotated[
+        str,
+        typer.Option("--round", help="last; ended, of the runs that have; or all: curves, and OOD at equal accuracy."),
+    ] = "last",
     ood: Annotated[
         str,
         typer.Option(

@@ -26,6 +26,12 @@ from ncalr.loop.state import replay
 TOGETHER = 6  # models trained again side by side, and held at a time
 MISSING = ("error", "retrain", "skip")
 """What to do about models that were not kept."""
+ROUNDS = {
+    "last": "the last round of each run, as far as it went",
+    "ended": "the last round of the runs that have ended",
+    "all": "every round",
+}
+"""Which models of a run to look at."""
 
 
 class Seen(NamedTuple):
@@ -108,18 +114,19 @@ def subjects(
     missing: str = "error",
     wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
 ) -> Iterator[Subject]:
-    """The models of these runs, run by run: of their last rounds, or of all; of those that are `wanted`.
+    """The models of these runs, run by run: of the rounds that `ROUNDS` says; of those that are `wanted`.
 
     Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
     ("skip").
     """
     if missing not in MISSING:
         raise unknown("way with missing models", missing, MISSING)
-    if rounds not in ("last", "all"):
-        raise BadInput(f"rounds must be 'last' or 'all', got {rounds!r}")
+    if rounds not in ROUNDS:
+        raise unknown("rounds", rounds, ROUNDS)
     every = [(run, number) for run in runs for number in _trained(run, rounds)]
     if not every:
-        raise BadInput("no run has finished a training yet: nothing to evaluate")
+        what = "ended" if rounds == "ended" else "finished a training"
+        raise BadInput(f"no run has {what} yet: nothing to evaluate")
     found = [(run, number) for run, number in every if wanted(run, number)]
     unkept = [(run, number) for run, number in found if not _kept(run, number)]
     if unkept and missing == "error":
@@ -142,7 +149,9 @@ def subjects(
 
 def _trained(run: Run, rounds: str) -> list[int]:
     numbers = [number for number, line in enumerate(run.lines) if "accuracy" in line]
-    return numbers[-1:] if rounds == "last" else numbers
+    if rounds == "ended" and not (run.lines and run.lines[-1].get("stop")):
+        return []
+    return numbers if rounds == "all" else numbers[-1:]
 
 
 def _kept(run: Run, number: int) -> bool:

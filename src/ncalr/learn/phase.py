@@ -16,7 +16,7 @@ fallback at 0.75, which leaves no room for that, nor do `digits` and `head`: doc
 can open the window when, and of what to change where the plateau is to decide.
 
 From there the window's checkpoints are spread evenly over what is left, one an epoch where the training stops by itself
-(`stop`). The last checkpoint is the last epoch.
+(`stop`), which it does not before the learning rate has gone down. The last checkpoint is the last epoch.
 """
 
 from __future__ import annotations
@@ -58,13 +58,22 @@ class Phase:
     @property
     def earliest(self) -> int:
         """The first epoch after which the window may open."""
-        return min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest)
+        recipe = self.recipe
+        opens = recipe.opens
+        if recipe.stop and recipe.schedule == "step":
+            opens = max(opens, min(recipe.drops, default=0.0))
+        return min(math.ceil(opens * recipe.epochs), self.latest)
 
     @property
     def latest(self) -> int:
         """The epoch after which it opens in any case."""
         recipe = self.recipe
         return max(min(math.ceil(recipe.fallback * recipe.epochs), recipe.epochs - recipe.checkpoints + 1), 1)
+
+    @property
+    def longest(self) -> int:
+        """How many epochs the training has at most: fewer than the recipe says where it stops with a full window."""
+        return self.latest + self.recipe.checkpoints - 1 if self.recipe.stop else self.recipe.epochs
 
     @property
     def last(self) -> int:
