@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 from slices import keep, status, train, trainings  # noqa: E402
 
-from ncalr.errors import BadInput  # noqa: E402
+from ncalr.errors import NcalrError  # noqa: E402
 from ncalr.lab.evaluations import read_evaluations  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
@@ -187,13 +187,12 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
         before = _evaluations(out / name)
         wishes = Wishes(**asked.wishes, root=data)
         ended = any(run.lines and run.lines[-1].get("stop") for run in read_runs(out / name))
-        try:
-            if asked.every:
-                evaluate(out / name, asked.every, rounds="all", wishes=wishes, missing=missing, say=_say)
-            if asked.last and ended:
-                evaluate(out / name, asked.last, rounds="ended", wishes=wishes, missing=missing, say=_say)
-        except BadInput as error:  # its data are not here; the others' may be
-            _say(f"left out: {error}")
+        wanted = [*((task, "all") for task in asked.every), *((task, "ended") for task in asked.last if ended)]
+        for task, rounds in wanted:
+            try:
+                evaluate(out / name, [task], rounds=rounds, wishes=wishes, missing=missing, say=_say)
+            except NcalrError as error:  # the data of one task are not here; those of the others may be
+                _say(f"left out: {task} of {name}: {error}")
         _say(f"{name}: {_evaluations(out / name) - before} evaluations in {time.perf_counter() - began:.0f} s")
 
 

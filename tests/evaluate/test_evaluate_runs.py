@@ -360,6 +360,9 @@ def test_strangers_from_arrays_and_folders(tmp_path):
         BadInput, match=r"items of shape \(16, 16, 1\), the model takes \(8, 8, 1\).*grey.npy\(size=8\)"
     ):
         strangers(str(tmp_path / "grey.npy"), digits)
+    np.save(tmp_path / "coloured.npy", rng.integers(0, 255, (5, 8, 8, 3), dtype=np.uint8))
+    with pytest.raises(BadInput, match=r"of shape \(8, 8, 3\), the model takes \(8, 8, 1\); take another set"):
+        strangers(str(tmp_path / "coloured.npy"), digits)
     found = strangers(f"{tmp_path / 'grey.npy'}(size=8)", digits)
     assert found.pool.read(slice(None)).shape == (5, 8, 8, 1)
     (tmp_path / "odd").mkdir()

@@ -124,7 +124,7 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
     study.evaluate_all(tmp_path, out, "skip", [])
     said = capsys.readouterr().out
-    assert "left out: " in said
+    assert "left out: calibration of elsewhere: " in said
     assert "here: 4 evaluations" in said
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}

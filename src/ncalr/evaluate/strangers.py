@@ -91,11 +91,13 @@ def resized(images: Any, size: int | tuple[int, int]) -> Any:
 def _fitted(pool: Pool, name: str, size: Size | None, dataset: Dataset) -> Pool:
     if size is not None and tuple(pool.shape[:2]) != size:
         pool = ArrayPool(resized(pool.read(slice(None)), size))
-    if tuple(pool.shape) != tuple(dataset.pool.shape):
-        raise BadInput(
-            f"{name!r} has items of shape {tuple(pool.shape)}, the model takes {tuple(dataset.pool.shape)}; "
-            f"write {name.partition('(')[0]}(size={dataset.pool.shape[0]}) to have images resized"
+    theirs, ours = tuple(pool.shape), tuple(dataset.pool.shape)
+    if theirs != ours:
+        images = len(theirs) == len(ours) == 3 and theirs[2] == ours[2]
+        advice = (
+            f"write {name.partition('(')[0]}(size={ours[0]}) to have images resized" if images else "take another set"
         )
+        raise BadInput(f"{name!r} has items of shape {theirs}, the model takes {ours}; {advice}")
     return pool
 
 
