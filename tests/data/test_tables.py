@@ -277,3 +277,12 @@ def test_texts_that_are_no_pool(texts, words):
         TextPool(texts)
     with pytest.raises(BadInput, match="repeat"):
         TextPool(["a", "b"], ids=[1, 1])
+
+
+def test_numbers_beyond_64_bits_are_names_as_they_are_among_ids(tmp_path):
+    """A number and a sign fit 64 bits; NumPy makes floats of [-1, 2**63], and 2**63 + 1 would be another's id."""
+    for names, kind in ((["-1", str(2**63 - 1)], "i"), (["-1", str(2**63)], "U"), (["1", str(2**63 + 1)], "U")):
+        (tmp_path / "a.csv").write_text("id,text\n" + "".join(f"{name},x\n" for name in names))
+        pool = read_table(tmp_path / "a.csv", text="text", id_column="id")
+        assert pool.ids.dtype.kind == kind
+        assert [str(name) for name in pool.ids.tolist()] == names

@@ -134,6 +134,17 @@ def test_everything_of_one_person_or_of_everybody_can_be_ended(server):
     assert server.visitor().post("/api/enter", json={"token": invitation, "name": "new"}).status_code == 401
 
 
+def test_what_had_run_out_is_ended_too_and_not_counted(server):
+    ann = server.person("ann")
+    now, store = server.desk.clock.now(), server.desk.store
+    for seconds in (5.0, None):
+        store.write(lambda conn, s=seconds: people.issue(conn, now, "invitation", role="annotator", seconds=s))
+    later = now + people.IDLE_SECONDS + 1
+    assert store.write(lambda conn: people.revoke(conn, later)) == (0, 1)
+    assert store.write(lambda conn: people.revoke(conn, now)) == (0, 0)
+    assert ann.get("/api/me").status_code == 401
+
+
 def test_coming_in_again_ends_the_session_before(server):
     ann = server.person("ann")
     old = server.visitor()

@@ -200,7 +200,7 @@ def read_ids(path: Path | None, *, texts: bool = False) -> Any:
     """
     import numpy as np
 
-    from ncalr.data.tables import TABLES, columns_of, open_table
+    from ncalr.data.tables import TABLES, columns_of, is_whole, open_table
     from ncalr.errors import BadInput
 
     if path is None:
@@ -220,21 +220,9 @@ def read_ids(path: Path | None, *, texts: bool = False) -> Any:
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"cannot read ids from {path} ({error})") from None
     words = [line.strip() for line in lines if line.strip()]
-    if not texts and all(_is_number(word) for word in words):
+    if not texts and all(is_whole(word) for word in words):
         return np.array([int(word) for word in words], np.int64)
     return np.array(words)
-
-
-def _is_number(word: str) -> bool:
-    """Whether a word is a whole number in the only way to write it, and fits 64 bits."""
-    digits = word.removeprefix("-")
-    return (
-        digits.isascii()
-        and digits.isdigit()
-        and len(digits) < 20
-        and str(int(word)) == word
-        and -(2**63) <= int(word) < 2**63
-    )
 
 
 def hand_out(picks: Any, out: Path | None, notes: Iterable[str]) -> None:

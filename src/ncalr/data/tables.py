@@ -312,16 +312,17 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
 def _untyped(values: list[Any]) -> list[Any]:
     """Whole numbers where every value is written as one and as nothing else ("007" is a text), otherwise texts.
 
-    Of more than 64 bits, as a UUID in digits, they are texts.
+    Those that do not fit 64 bits with a sign, as a UUID in digits, are texts.
     """
-    if all(_is_whole(value) for value in values):
+    if all(is_whole(value) for value in values):
         return [int(value) for value in values]
     return values
 
 
-def _is_whole(value: str) -> bool:
+def is_whole(value: str) -> bool:
+    """Whether a text is a whole number in the only way to write it, and fits an int64."""
     try:
-        return str(int(value)) == value and -(2**63) <= int(value) < 2**64
+        return str(int(value)) == value and -(2**63) <= int(value) < 2**63
     except ValueError:
         return False
 

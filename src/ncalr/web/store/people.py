@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, true, update
+from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, true, update
 
 from ncalr.errors import BadInput, NcalrError, unknown
 from ncalr.web.store import schema
@@ -107,11 +107,15 @@ def change(conn: Connection, now: float, person: Person, role: str | None = None
 
 
 def revoke(conn: Connection, now: float, person: Person | None = None) -> tuple[int, int]:
-    """End all sessions and make all links and tokens worthless, somebody's or everybody's; how many of each."""
+    """End all sessions and make all links and tokens worthless, somebody's or everybody's; how many still worked."""
+    sessions, tokens = schema.session, schema.token
+    lives = and_(sessions.c.seen + IDLE_SECONDS >= now, sessions.c.created + LONGEST_SECONDS >= now)
+    works = or_(tokens.c.expires.is_(None), tokens.c.expires >= now)
     ended = []
-    for table, end in ((schema.session, "ended"), (schema.token, "used")):
-        whose = true() if person is None else table.c.person_id == person.id
-        ended.append(conn.execute(update(table).where(table.c[end].is_(None), whose).values({end: now})).rowcount)
+    for table, end, good in ((sessions, "ended", lives), (tokens, "used", works)):
+        open_ = and_(table.c[end].is_(None), true() if person is None else table.c.person_id == person.id)
+        ended.append(conn.scalar(select(func.count()).select_from(table).where(open_, good)) or 0)
+        conn.execute(update(table).where(open_).values({end: now}))
     return ended[0], ended[1]
 
 
