@@ -421,8 +421,14 @@ def _on_fresh_seeds() -> str:
     return (
         f"\n## On seeds that nobody had seen\n\nOn the first ten seeds `{one.change}` looked better than ncal on digits. It was asked again, as the only comparison, with "
         f"{one.found.seeds} other seeds: {gap(one.found)} by area (p: {p_value(float(effect.p))}; {could_show(one.found)} could have been shown), {one.row()[5]} at the end. "
-        f"ncal so changed is {one.where}.\n"
+        f"ncal so changed is {one.where}. How alike the picks of a round are (the mean cosine of each to the nearest other one): {_alike(usual):.2f} with ncal, "
+        f"{_alike(own):.2f} so changed.\n"
     )
+
+
+def _alike(runs: list[Run]) -> float:
+    """The redundancy of the picks of a round, over all rounds of these runs."""
+    return float(np.mean([line["redundancy"] for run in runs for line in run.lines if "redundancy" in line]))
 
 
 @dataclass

@@ -42,6 +42,7 @@ def finish(results, name, better, evaluations=None):
                 "labelled": labels,
                 "accuracy": 0.4 + labels / 1e5 + 0.001 * seed + gain * (labels > experiment.start),
                 "began": 90,
+                "redundancy": 0.9 - gain,
                 "seconds": {"round": 0.5, "train": 60},
                 "stop": "budget" if labels == experiment.end else "",
             }
@@ -306,11 +307,12 @@ def test_what_stands_out_among_many_changes_is_corrected_for_all_of_them(results
 
 
 def test_a_lead_is_asked_again_on_fresh_seeds(results):
-    finish(results, "digits-fresh", {"ncal(select=filtered)": 0.02})
+    finish(results, "digits-fresh", {"ncal(select=filtered)": 0.02})  # 0.06 on average
     results.write_ablations()
     text = (results.PAGES / "ablations.md").read_text()
     assert "with 20 other seeds: +" in text
     assert "ncal so changed is above." in text
+    assert "to the nearest other one): 0.90 with ncal, 0.84 so changed." in text
     run = results.STUDY / "digits-fresh" / "runs" / slug("ncal", 12) / "journal.jsonl"
     run.unlink()
     results.write_ablations()
