@@ -26,14 +26,14 @@ from beyond import NEAR, could_show, gap, part, place, signed, table, verdict  #
 from noise_study import FOLDS, STEP, runs_of, tried  # noqa: E402  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from slices import images, longest  # noqa: E402
-from study import ABLATIONS, TRAINERS, VARIANTS, plan  # noqa: E402
+from slices import longest  # noqa: E402
+from study import ABLATIONS, TRAINERS, VARIANTS, evaluations_of, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.comparison import first_gap, passes_of  # noqa: E402
 from ncalr.lab.evaluations import TITLES  # noqa: E402
 from ncalr.lab.report import curves_of, result_rows  # noqa: E402
-from ncalr.lab.runner import Run, read_runs  # noqa: E402
+from ncalr.lab.runner import Run, pairs, read_runs  # noqa: E402
 from ncalr.lab.statistics import Curves, Difference, Estimate, against_each, aubc, estimate, holm, plain, summary  # noqa: E402
 from ncalr.lab.tables import p_value  # noqa: E402
 from ncalr.learn.learner import needs_of  # noqa: E402
@@ -208,16 +208,23 @@ def write_page(page: Page) -> str:
 def _begun(page: Page) -> str:
     """Accuracies of runs that have not finished, where there are any."""
     runs = [run for name in page.experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
-    budgets = sorted({labels for run in runs for labels, _ in run.accuracies})
-    if not budgets:
+    seeds = {run.seed for run in runs}
+    reached = {(run.strategy, run.seed, labels): 100 * found for run in runs for labels, found in run.accuracies}
+    strategies = list(dict.fromkeys(run.strategy for run in runs))
+    common = {  # a mean of more seeds in one row than in the next would compare seeds, not strategies
+        labels: [seed for seed in seeds if all((name, seed, labels) in reached for name in strategies)]
+        for labels in sorted({labels for _, _, labels in reached})
+    }
+    common = {labels: found for labels, found in common.items() if found}
+    if not common:
         return ""
-    rows = []
-    for strategy in dict.fromkeys(run.strategy for run in runs):
-        reached = [dict(run.accuracies) for run in runs if run.strategy == strategy]
-        found = [[100 * one[labels] for one in reached if labels in one] for labels in budgets]
-        rows.append([strategy, *(f"{np.mean(values):.1f} ({len(values)})" if values else "" for values in found)])
-    text = f"Recipe `{_recipe(page)}`. So far, mean accuracy in percent and in brackets of how many seeds; too few of them to tell strategies apart:"
-    return f"\n{text}\n\n{table(['strategy', *(f'{labels:,}' for labels in budgets)], rows)}\n\n{spent(page.experiments)}\n"
+    rows = [
+        [name, *(f"{np.mean([reached[name, seed, labels] for seed in found]):.1f}" for labels, found in common.items())]
+        for name in strategies
+    ]
+    head = ["strategy", *(f"{labels:,} ({len(found)})" for labels, found in common.items())]
+    text = f"Recipe `{_recipe(page)}`. So far, mean accuracy in percent over the seeds that all have, their number in brackets; nothing is said before runs have finished:"
+    return f"\n{text}\n\n{table(head, rows)}\n\n{spent(page.experiments)}\n"
 
 
 def _trainers() -> str:
@@ -231,7 +238,7 @@ def _trainers() -> str:
         same = 1 if name == "cifar100" else None  # later rounds of other sizes have other labels
         mine = [(run, *one) for run in runs if run.strategy == "random" for one in run.accuracies[:same]]
         found[text] = {(labels, run.seed): 100 * accuracy for run, labels, accuracy in mine}
-    usual = found[TRAINERS["usual"]]
+    usual, large = found[TRAINERS["usual"]], found[TRAINERS["batch-256"]]
     budgets = sorted({labels for labels, _ in usual})
     if not budgets:
         return ""
@@ -239,17 +246,28 @@ def _trainers() -> str:
     for text, mine in found.items():
         cells = [f"`{text}`", str(longest(text))]
         for labels in budgets:
-            both = [seed for at, seed in mine if at == labels and (labels, seed) in usual]
-            apart = np.array([mine[labels, seed] - usual[labels, seed] for seed in both]) / 100
-            cells.append(f"{np.mean([mine[labels, seed] for seed in both]):.1f} ({len(both)})" if both else "")
-            cells.append(signed(estimate(apart)) if len(both) > 1 and mine is not usual else "")
+            seeds = [seed for at, seed in mine if at == labels]
+            cells.append(f"{np.mean([mine[labels, seed] for seed in seeds]):.1f} ({len(seeds)})" if seeds else "")
+            cells.append(_apart(mine, usual, labels))
         rows.append(cells)
+    shorter = found[TRAINERS["stop"]]
+    ending = "; ".join(f"{_apart(shorter, large, labels) or 'not measured'} at {labels:,} labels" for labels in budgets)
     head = itertools.chain.from_iterable((f"{labels:,} labels (seeds)", "less the first") for labels in budgets)
     return (
-        "\n## The recipe\n\nTwo ways to train faster were tried before the study began, by random labels alone: batches of 256 at twice the rate, and the end of the training as soon as "
-        f"the checkpoint window is full (`stop`: {longest(plan()['cifar100'].recipe)} epochs instead of 100). The study takes the last row. Paired by seed, in points, with 95 % intervals:\n\n"
-        f"{table(['recipe', 'epochs', *head], rows)}\n"
+        "\n## The recipe\n\nTwo ways to train faster were tried first, with random labels: batches of 256 at twice the rate, and beside them the end of the training as soon as the checkpoint "
+        f"window is full (`stop`: at most {longest(plan()['cifar100'].recipe)} epochs instead of 100). Then the study took `stop` alone, the last row: its figures are of the study's own first "
+        "round, in another process than the rows above, and such figures differ by themselves. Paired by seed, in points, with 95 % intervals, each alone and not corrected:\n\n"
+        f"{table(['recipe', 'epochs', *head], rows)}\n\nIn one process, what `stop` does with batches of 256: {ending}. Not measured: `stop` with other strategies than random, with more labels, "
+        "on other data. It also moves ncal's checkpoints: one an epoch at one rate, where the others are spread over two.\n"
     )
+
+
+def _apart(mine: Mapping[tuple[int, int], float], other: Mapping[tuple[int, int], float], labels: int) -> str:
+    """Accuracies in percent less others at so many labels, paired by seed."""
+    both = [seed for at, seed in mine if at == labels and (labels, seed) in other]
+    if len(both) < 2 or mine is other:
+        return ""
+    return signed(estimate(np.array([mine[labels, seed] - other[labels, seed] for seed in both]) / 100))
 
 
 def _hundred_epochs() -> str:
@@ -262,8 +280,9 @@ def _hundred_epochs() -> str:
         return ""
     seconds = sum(one["seconds"] for one in noted)
     return (
-        f"\nWith 100 epochs a round (`{plan()[name].recipe}`, {len(runs)} runs of ncal among others side by side) a run of {len(plan()[name].budgets)} rounds took "
-        f"{seconds / len(runs):.0f} s of the card, prediction and scoring included: the slice's seconds, shared by the images that each experiment trained on.\n"
+        f"\nWith 100 epochs a round (`{plan()[name].recipe}`, {len(runs)} runs of ncal among others side by side) a run of {len(plan()[name].budgets)} rounds comes to "
+        f"{seconds / len(runs):.0f} s of the card, prediction and scoring included: the slice's seconds, shared by the images that each experiment trained on. By the journals (scoring, and "
+        f"training over the number of runs side by side) it is {np.mean(_card_seconds(runs, noted[0]['together'])):.0f} s.\n"
     )
 
 
@@ -321,7 +340,7 @@ def _columns(
             gap = f"{signed(Estimate(mean, low, high, np.array(against['seeds'])))} to {against['rival']}"
         took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs if run.strategy == name]
         scoring = [one["round"] for run in took for one in run]
-        whole = [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
+        whole = _card_seconds([run for run in runs if run.strategy == name], together)
         figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
         row += [
             gap,
@@ -332,6 +351,12 @@ def _columns(
             f"{np.mean(whole):.0f}",
         ]
     return head, rows
+
+
+def _card_seconds(runs: Iterable[Run], together: int) -> list[float]:
+    """What each run took of the card: its scoring, and its training over the number of runs side by side."""
+    took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs]
+    return [sum(one["round"] + one.get("train", 0) / together for one in run) for run in took]
 
 
 def _budget_cells(found: dict[str, Any], name: str) -> list[str]:
@@ -815,18 +840,25 @@ def write_plan() -> None:
         runs = read_runs(home / name) if (home / name / "experiment.json").exists() else []
         done = sum(len(run.accuracies) for run in runs)
         wanted = len(experiment.strategies) * experiment.seeds
-        several = experiment.seeds * (budgets[0] + len(experiment.strategies) * sum(budgets[1:]))  # the first is shared
-        minutes = max(longest(experiment.recipe) * several - images(home, {name: experiment})[name], 0) / pace / 60
+        reached = {(run.strategy, run.seed, budget) for run in runs for budget, _ in run.accuracies}
+        left = {  # the first training of a seed is shared
+            (strategy if budget > experiment.start else "", seed, budget)
+            for strategy, seed in pairs(experiment)
+            for budget in budgets
+            if (strategy, seed, budget) not in reached
+        }
+        minutes = longest(experiment.recipe) * sum(budget for _, _, budget in left) / pace / 60
         total += minutes
         cells = [name, str(len(experiment.strategies)), str(experiment.seeds), str(done)]
         lines.append("| " + " | ".join([*cells, str(wanted * len(budgets) - done), f"{minutes:.0f}"]) + " |")
     lines += [
         "",
-        f"About {total:.0f} minutes in all. Not in the table: OOD, probe, discovery, separation and tail on the models of the slice that trained them",
-        "(`study.py evaluate`, some 10 minutes), and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
+        f"About {total:.0f} minutes in all. Not in the table: evaluations of the models, beside the training that makes them (models evaluated, of those that there will be: "
+        + ", ".join(f"{task} of {name} {done} of {wanted}" for name, task, done, wanted in evaluations_of(STUDY))
+        + "), and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
         "",
-        "A slice: `python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9`, beginning from a copy of `results/study`, and `study.py evaluate --data ROOT",
-        "--out DIR` while its models are there; then `study.py keep --out DIR` and `make results`.",
+        "A slice: `python3 benchmarks/study.py run --evaluate --data ROOT --out DIR --minutes 9`, beginning from a copy of `results/study`; then `study.py keep --out DIR` and",
+        "`make results`.",
         "",
     ]
     (ROOT / "results" / "PLAN.md").write_text("\n".join(lines))
@@ -837,7 +869,7 @@ def write_speed() -> str:
     slices = [one for one in _slices() if one["gpu"]]
     seconds = sum(one["seconds"] for one in slices)
     trainings = sum(one["trainings"] for one in slices)
-    return f"{trainings} trainings in {seconds / 60:.1f} GPU minutes of one H200 so far."
+    return f"{trainings} trainings whose time was noted took {seconds / 60:.1f} GPU minutes of one H200."
 
 
 def _slices() -> list[dict[str, Any]]:

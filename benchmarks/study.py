@@ -1,6 +1,7 @@
 """The study: the paper's experiments on real data, in slices of GPU time, each going on where the last one stopped.
 
     python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9     as many trainings as fit, in the plan's order
+    python3 benchmarks/study.py run ... --evaluate                        and evaluate their models beside the training
     python3 benchmarks/study.py evaluate --data ROOT --out DIR            OOD, probes and more, on the models in DIR
     python3 benchmarks/study.py status --out DIR                          what is done, what is missing
     python3 benchmarks/study.py keep   --out DIR                          its journals into results/study, compactly
@@ -9,18 +10,19 @@ DIR holds one folder an experiment with the journals of its runs; give the folde
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
-again with `--missing retrain`. Evaluating is mostly the processor's work and goes on beside the training:
-
-    study.py run ... & while kill -0 $!; do study.py evaluate ...; sleep 5; done; study.py evaluate ...
-
-No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import select
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,7 @@ KNOWN = ("random", "coreset", "cdal", "ncal")
 RECIPE = "strong(epochs=120)"  # in full, so that a later change of `strong` does not mix two studies
 LARGER = "strong(epochs=100, stop=true)"  # where the smallest training has 5,000 labels, and so as many steps
 SHORTER = "strong(epochs=120, stop=true)"
-TRAINERS = {  # what was tried before LARGER was taken, on the first labels of CIFAR-100
+TRAINERS = {  # what was tried on the first labels of CIFAR-100; then `stop` without the larger batch was taken
     "usual": "strong(epochs=100)",
     "batch-256": "strong(epochs=100, batch=256, rate=0.2)",
     "stop": "strong(epochs=100, batch=256, rate=0.2, stop=true)",
@@ -63,6 +65,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the varia
         "window-5": {"recipe": "strong(epochs=120, checkpoints=5)"},
         "window-30": {"recipe": "strong(epochs=120, checkpoints=30, opens=0.6, fallback=0.6)"},
         "stride-1": {"recipe": "strong(epochs=120, opens=0.92, fallback=0.92)"},
+        "stop": {"recipe": "strong(epochs=120, stop=true)"},
         "cosine": {"recipe": "strong(epochs=120, schedule=cosine)"},
         "epochs-50": {"recipe": "strong(epochs=50)"},
         "epochs-100": {"recipe": "strong(epochs=100)"},
@@ -175,11 +178,12 @@ def small() -> dict[str, Experiment]:
     return {**sets, **changed, "digits-fresh": fresh}  # a lead of the first ten seeds, on seeds that nobody had seen
 
 
-def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
-    """The evaluations that are wanted and not there yet; those of the last round where a run has ended."""
+def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
+    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
     from ncalr.evaluate.driver import evaluate
     from ncalr.evaluate.tasks import Wishes
 
+    failed = []
     for name, asked in EVALUATED.items():
         if (only and name not in only) or not trainings(out, [name]):
             continue
@@ -191,9 +195,60 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> None:
         for task, rounds in wanted:
             try:
                 evaluate(out / name, [task], rounds=rounds, wishes=wishes, missing=missing, say=_say)
-            except NcalrError as error:  # the data of one task are not here; those of the others may be
-                _say(f"left out: {task} of {name}: {error}")
-        _say(f"{name}: {_evaluations(out / name) - before} evaluations in {time.perf_counter() - began:.0f} s")
+            except NcalrError as error:  # the others go on: data of one task may be missing, for instance
+                failed.append(f"left out: {task} of {name}: {error}")
+        done = _evaluations(out / name) - before
+        if done:
+            _say(f"{name}: {done} evaluations in {time.perf_counter() - began:.0f} s")
+    return failed
+
+
+@contextmanager
+def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
+    """Evaluate what is trained meanwhile, in a process of its own: mostly a processor's work, it leaves the card alone.
+
+    It goes on until its input ends, and once more over what was trained last.
+    """
+    names = [name for name in only if name in EVALUATED]
+    if only and not names:
+        yield
+        return
+    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
+    words += [word for name in names for word in ("--only", name)]
+    few = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 2) // 2, 1))}
+    with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
+        yield
+        assert child.stdin is not None
+        child.stdin.close()
+        if child.wait():
+            raise SystemExit(child.returncode)
+
+
+def evaluate_beside(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
+    """Evaluate again and again until the standard input ends; what failed the last time."""
+    told: set[str] = set()
+    ended = False
+    while True:
+        failed = evaluate_all(data, out, missing, only)
+        for line in sorted({*failed} - told):
+            _say(line)
+        told |= {*failed}
+        if ended:
+            return failed
+        ended = bool(select.select([sys.stdin], [], [], 5.0)[0])
+
+
+def evaluations_of(out: Path) -> list[tuple[str, str, int, int]]:
+    """Experiment, task, how many models were evaluated, and how many are to be in the end."""
+    found = []
+    for name, asked in EVALUATED.items():
+        one = plan()[name]
+        runs = read_runs(out / name) if (out / name / "experiment.json").exists() else []
+        lines = [(line["task"], line["labelled"]) for run in runs for line in read_evaluations(run)]
+        models = len(one.strategies) * one.seeds
+        found += [(name, task, sum(t == task for t, _ in lines), models * len(one.budgets)) for task in asked.every]
+        found += [(name, task, lines.count((task, one.end)), models) for task in asked.last]
+    return found
 
 
 def _evaluations(folder: Path) -> int:
@@ -214,18 +269,26 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=6)
     parser.add_argument("--only", action="append", default=[], choices=[*plan()], metavar="NAME", help="in this order")
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
+    parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training")
+    parser.add_argument("--beside", action="store_true", help="evaluate again and again until the standard input ends")
     arguments = parser.parse_args()
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
         everything = plan()
-        wanted = {name: everything[name] for name in arguments.only or everything}
-        train(wanted, *where, arguments.minutes, arguments.together)
+        chosen = {name: everything[name] for name in arguments.only or everything}
+        with evaluating(*where, arguments.only) if arguments.evaluate else nullcontext():
+            train(chosen, *where, arguments.minutes, arguments.together)
     elif arguments.what == "evaluate":
-        evaluate_all(arguments.data, arguments.out, arguments.missing, arguments.only)
+        again = evaluate_beside if arguments.beside else evaluate_all
+        failed = again(arguments.data, arguments.out, arguments.missing, arguments.only)
+        if failed:
+            raise SystemExit("\n".join(failed))
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:
         status(arguments.out, plan())
+        for name, task, done, wanted in evaluations_of(arguments.out):
+            print(f"{name:<24}{done:>6} of {wanted} models: {task}")
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ def cluster():
     os.environ.update(before)
 
 
-@pytest.fixture(scope="module", params=[1, 4])
-def engine(cluster, request):
-    return RayEngine(request.param)
+@pytest.fixture(scope="module")
+def engines(cluster):
+    return {workers: RayEngine(workers) for workers in (1, 4)}
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def wanted():
     return {strategy: ncalr.query(strategy, 30, **POOL, **LABELLED, seed=5) for strategy in EVERYTHING}
 
 
-@pytest.mark.parametrize("shards", [1, 2, 7])
+@pytest.mark.parametrize(("workers", "shards"), [(1, 2), (4, 1), (4, 7)])
 @pytest.mark.parametrize("strategy", EVERYTHING)
-def test_ray_gives_what_one_process_gives(engine, folders, wanted, strategy, shards):
-    found = ncalr.query_pool(strategy, 30, folders / str(shards), **LABELLED, seed=5, engine=engine)
+def test_ray_gives_what_one_process_gives(engines, folders, wanted, strategy, workers, shards):
+    found = ncalr.query_pool(strategy, 30, folders / str(shards), **LABELLED, seed=5, engine=engines[workers])
     assert_same(found, wanted[strategy])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -127,22 +128,33 @@ def test_a_page_with_every_part(results):
 def test_a_page_of_runs_that_have_begun(results):
     """What is there so far and of how many seeds, what faster recipes cost, and no verdict."""
     finish(results, "cifar100", {"ncal": 0.02})
-    for name in ("usual", "batch-256"):
-        finish(results, f"cifar100-trainer-{name}", {"random": -0.01} if name == "batch-256" else {})
+    for name, gain in {"usual": 0.0, "batch-256": -0.01, "stop": -0.005}.items():
+        finish(results, f"cifar100-trainer-{name}", {"random": gain})
     for run in results.read_runs(results.STUDY / "cifar100"):
         path = run.journal.folder / "journal.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[: 2 if run.seed == 1 else 1]))
     row, text = page_of(results, "cifar100")
     assert row == "| [CIFAR-100, 5,000 to 22,500 labels](cifar100.md) | begun | | |"
     assert "Verdict" not in text
-    assert "| strategy | 5,000 | 7,500 |" in text
-    assert "| random | 45.1 (3) | 47.6 (1) |" in text
-    assert "| ncal | 45.1 (3) | 49.8 (1) |" in text
+    assert "| strategy | 5,000 (3) | 7,500 (1) |" in text
+    assert "| random | 45.1 | 47.6 |" in text
+    assert "| ncal | 45.1 | 49.8 |" in text
     lines = text.splitlines()
     faster = next(line for line in lines if line.startswith("| `strong(epochs=100, batch=256, rate=0.2)` |"))
     assert "| 100 | 45.1 (3) | +0.0 | 49.0 (3) | -1.1 (-1.3 to -0.9) |" in faster
     taken = next(line for line in lines if line.startswith("| `strong(epochs=100, stop=true)` |"))
     assert taken.endswith("| 84 | 45.1 (3) | +0.0 |  |  |"), "later labels of its runs are others"
+    assert "with batches of 256: +0.0 at 5,000 labels; +0.5 (+0.4 to +0.7) at 10,000 labels." in text
+
+
+def test_what_only_some_strategies_have_reached_is_not_shown(results):
+    """One row would be a mean of other seeds than the next."""
+    finish(results, "cifar100", {})
+    for run in results.read_runs(results.STUDY / "cifar100"):
+        path = run.journal.folder / "journal.jsonl"
+        kept = 3 - (run.strategy == "ncal") - (run.seed == 1)
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:kept]))
+    assert "| strategy | 5,000 (3) | 7,500 (2) |" in page_of(results, "cifar100")[1]
 
 
 def test_what_a_run_of_100_epochs_takes(results):
@@ -153,13 +165,21 @@ def test_what_a_run_of_100_epochs_takes(results):
     finish(results, "cifar10-epochs-100", {})
     assert results._hundred_epochs() == "", "18 of 30 trainings were not noted"
     slices.write_text(json.dumps({**noted, "trainings": 18}) + "\n" + slices.read_text())
-    assert "a run of 10 rounds took 100 s of the card" in results._hundred_epochs()
+    found = results._hundred_epochs()
+    assert "a run of 10 rounds comes to 100 s of the card" in found
+    assert "By the journals (scoring, and training over the number of runs side by side) it is 105 s." in found
 
 
 def test_the_plan_counts_the_epochs_that_a_training_has_and_a_shared_one_once(results, monkeypatch, tmp_path):
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    monkeypatch.setattr(results, "noise", dict)
+    votes = replace(results.plan()["cifar10-window-30"], seeds=1, answers="votes(n=3)")
+    monkeypatch.setattr(results, "noise", lambda: {"votes": votes})
+    run = results.NOISE / "votes" / "runs" / slug("ncal", 0)
+    run.mkdir(parents=True)
+    (results.NOISE / "votes" / "experiment.json").write_text(json.dumps(votes.as_dict()))
+    lines = [{"labelled": b // 3, "answers": b, "accuracy": 0.5, "began": 72} for b in votes.budgets]
+    (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     slices = results.STUDY / "slices.jsonl"
     facts = {"experiment": "cifar100", "trainings": 1, "seconds": 60, "images": 3600000, "together": 6, "gpu": "H200"}
     slices.write_text(json.dumps(facts) + "\n")
@@ -170,6 +190,7 @@ def test_the_plan_counts_the_epochs_that_a_training_has_and_a_shared_one_once(re
     minutes = 84 * 3 * (budgets[0] + 7 * sum(budgets[1:])) / 60_000 / 60
     assert f"| cifar100 | 7 | 3 | 0 | 168 | {minutes:.0f} |" in rows
     assert "| cifar10-window-5 | 1 | 3 | 30 | 0 | 0 |" in rows
+    assert "| votes | 1 | 1 | 10 | 0 | 0 |" in rows, "with three answers a label"
 
 
 def test_no_gain_is_said_as_plainly(results):
@@ -273,7 +294,7 @@ def test_ablations_are_paired_with_the_reference(results):
     finish(results, "digits", {})
     finish(results, "digits-query-80", {"ncal": 0.01})
     line = results.write_ablations()
-    assert "8 of 51 changes are measured with three seeds or more" in line
+    assert "8 of 52 changes are measured with three seeds or more" in line
     above = "ncal(fusion=rank), 5,000 labels a round (cifar10), 80 labels a round (digits)"
     assert f"Above ncal as it is: {above}; below ncal as it is: `strong(epochs=120, checkpoints=5)` (cifar10)." in line
     text = (results.PAGES / "ablations.md").read_text()
@@ -405,7 +426,7 @@ def test_what_was_trained_on_a_processor_is_not_counted_as_gpu_time(results, tmp
     assert "took 10.0 minutes by the clock on one core" in text
     assert "| s a run, by the clock |" in text
     assert "GPU" not in text
-    assert results.write_speed().startswith("2 trainings in 1.0 GPU minutes")
+    assert results.write_speed().startswith("2 trainings whose time was noted took 1.0 GPU minutes")
     monkeypatch.setattr(results, "ROOT", tmp_path)
     (tmp_path / "results").mkdir()
     results.write_plan()

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys
         "whole": (2, 2 * 75),
         "longer": (2, 4 * 75),
         "tail": (2, 2 * 75),
-        "shorter": (2, 7 * 75),
+        "shorter": (2, 8 * 75),
         "deeper": (2, 2 * 75),
     }
     assert [one["experiment"] for one in noted] == ["whole", "longer", "tail", "shorter", "deeper"]
@@ -105,7 +106,12 @@ def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
     Job.recipe = "digits(epochs=200)"
     assert clock.too_late(Job()), "66 s of 60"
     Job.recipe = "digits(epochs=200, stop=true)"
-    assert not clock.too_late(Job()), "129 epochs of them: 43 s"
+    assert not clock.too_late(Job()), "130 epochs of them: 43 s"
+
+
+def test_the_epochs_of_a_training_that_stopped_by_itself_are_in_its_line(slices):
+    assert slices.epochs_of("strong(epochs=100)", {"began": 60}) == 100
+    assert slices.epochs_of("strong(epochs=100, stop=true)", {"began": 73}) == 82
 
 
 def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeypatch, capsys):
@@ -122,14 +128,57 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     shutil.copytree(first.journal.folder, out / "elsewhere" / "runs" / "random-0")
     journal = other.journal.folder / "journal.jsonl"
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
-    study.evaluate_all(tmp_path, out, "skip", [])
+    shutil.copytree(out / "here", out / "later")
+    for run in read_runs(out / "later"):  # no run of it has ended
+        path = run.journal.folder / "journal.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    (failed, other_failed) = study.evaluate_all(tmp_path, out, "skip", [])
+    assert failed.startswith("left out: calibration of elsewhere: ")
+    assert other_failed.startswith("left out: separation of elsewhere: ")
     said = capsys.readouterr().out
-    assert "left out: calibration of elsewhere: " in said
+    assert "later: 2 evaluations" in said
     assert "here: 4 evaluations" in said
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
-    study.evaluate_all(tmp_path, out, "skip", ["here"])
-    assert "here: 0 evaluations" in capsys.readouterr().out
+    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
+    assert capsys.readouterr().out == ""
+    shutil.rmtree(other.journal.folder / "models")
+    shutil.rmtree(first.journal.folder / "models")
+    (other.journal.folder / "evaluations.jsonl").unlink()
+    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
+    (failed,) = study.evaluate_all(tmp_path, out, "error", ["here"])
+    assert "1 of 1 models were not kept" in failed
+
+
+def test_a_slice_evaluates_what_it_trains_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
+    """Which goes on until its input ends, with what is evaluated of all that is trained."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    script = tmp_path / "stand_in.py"  # says what it was told, and whether it was left in peace until the end
+    script.write_text("import sys; print(sys.argv[1:]); sys.stdin.read(); open(sys.argv[-1], 'w').write('read')")
+    monkeypatch.setattr(study, "__file__", str(script))
+    done = tmp_path / "tail.txt"
+    monkeypatch.setattr(study, "EVALUATED", {str(done): study.Evaluated(("tail",))})
+    with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(done)]):
+        time.sleep(0.3)
+        assert not done.exists()
+    assert done.read_text() == "read"
+    script.write_text("raise SystemExit(3)")
+    with study.evaluating(tmp_path, tmp_path / "out", ["cifar10"]):
+        pass  # nothing of it is evaluated: nothing is started
+    with pytest.raises(SystemExit, match="3"), study.evaluating(tmp_path, tmp_path / "out", []):
+        pass
+
+
+def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    passes = []
+    monkeypatch.setattr(study, "evaluate_all", lambda *_: passes.append(1) or ["left out: this"])
+    monkeypatch.setattr(study.select, "select", lambda *_: ([1] if len(passes) > 2 else [], [], []))
+    assert study.evaluate_beside(tmp_path, tmp_path, "skip", []) == ["left out: this"]
+    assert len(passes) == 4, "once more behind the end"
+    assert capsys.readouterr().out == "left out: this\n", "told once"
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):

@@ -137,7 +137,11 @@ def test_the_window_is_always_full(epochs, checkpoints):
 def test_stop_ends_the_training_when_the_window_is_full():
     phase = Phase(recipe("strong", opens=0.2, stop=True))
     watched = play(phase, lambda e: 1.0, lambda e: 1 / e)
-    assert (phase.rule, watched) == ("accuracy", list(range(84, 94))), "the rate falls after 84 of 120 epochs"
+    assert (phase.rule, watched) == ("accuracy", list(range(85, 95))), "the rate falls after 84 of 120 epochs"
+    early = Phase(recipe("strong", fallback=0.6, stop=True))
+    assert play(early, lambda e: 0.5, lambda e: 2.0**-e)[0] == 85 == early.latest, "a fallback waits for it too"
+    usual, same = (Phase(recipe("strong", epochs=100, stop=stop)) for stop in (False, True))
+    assert [usual.wants_check(e) for e in range(1, 76)] == [same.wants_check(e) for e in range(1, 76)]
     for steady in ({"schedule": "constant"}, {"drops": ()}):
         constant = Phase(recipe("strong", opens=0.2, stop=True, **steady))
         assert play(constant, lambda e: 1.0, lambda e: 1 / e)[-1] < 50

@@ -16,7 +16,8 @@ fallback at 0.75, which leaves no room for that, nor do `digits` and `head`: doc
 can open the window when, and of what to change where the plateau is to decide.
 
 From there the window's checkpoints are spread evenly over what is left, one an epoch where the training stops by itself
-(`stop`), which it does not before the learning rate has gone down. The last checkpoint is the last epoch.
+(`stop`); the window then opens behind the first step of the learning rate, if the training is long enough for both. The
+last checkpoint is the last epoch.
 """
 
 from __future__ import annotations
@@ -57,18 +58,23 @@ class Phase:
 
     @property
     def earliest(self) -> int:
-        """The first epoch after which the window may open."""
-        recipe = self.recipe
-        opens = recipe.opens
-        if recipe.stop and recipe.schedule == "step":
-            opens = max(opens, min(recipe.drops, default=0.0))
-        return min(math.ceil(opens * recipe.epochs), self.latest)
+        """The first epoch after which the window may open; behind the rate's first step where that ends a training."""
+        return max(min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest), self._lowered)
 
     @property
     def latest(self) -> int:
         """The epoch after which it opens in any case."""
         recipe = self.recipe
-        return max(min(math.ceil(recipe.fallback * recipe.epochs), recipe.epochs - recipe.checkpoints + 1), 1)
+        room = recipe.epochs - recipe.checkpoints + 1
+        return max(min(math.ceil(recipe.fallback * recipe.epochs), room), self._lowered, 1)
+
+    @property
+    def _lowered(self) -> int:
+        """The first epoch at a lower rate, or the last that leaves room for the window, where it is waited for."""
+        recipe = self.recipe
+        if not (recipe.stop and recipe.schedule == "step" and recipe.drops):
+            return 0
+        return min(math.ceil(min(recipe.drops) * recipe.epochs) + 1, recipe.epochs - recipe.checkpoints + 1)
 
     @property
     def longest(self) -> int:
@@ -84,9 +90,10 @@ class Phase:
         """Whether to look at the labelled set after this epoch: sparsely at first, often where the phase may begin."""
         if self.window:
             return epoch in self.window
-        before = max(self.earliest - IN_A_ROW + 1, 1)
+        opens = min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest)
+        before = max(opens - IN_A_ROW + 1, 1)
         sparse = max(self.recipe.epochs // 10, 1)
-        dense = min(max((self.latest - self.earliest) // 6, 1), LOOK_BACK // 3)
+        dense = min(max((self.latest - opens) // 6, 1), LOOK_BACK // 3)
         return epoch == self.latest or (epoch >= before and (epoch - before) % dense == 0) or epoch % sparse == 0
 
     def add(self, check: Check) -> None:
