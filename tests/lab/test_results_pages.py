@@ -306,7 +306,7 @@ def test_ablations_are_paired_with_the_reference(results):
     assert f"| ncal(fusion=rank) | 10,000 | 52.3 | 50.1 {better}" in text
     for seed in (1, 2):
         (results.STUDY / "cifar10-window-5" / "runs" / slug("ncal", seed) / "journal.jsonl").unlink()
-    assert "7 of 51 changes are measured with three seeds or more" in results.write_ablations()
+    assert "7 of 52 changes are measured with three seeds or more" in results.write_ablations()
     assert "|  | 1 | too early |" in (results.PAGES / "ablations.md").read_text()
 
 
