@@ -237,6 +237,17 @@ def check_counters(office):
     assert found["items"] - found["closed"] == len(open_)
 
 
+def test_hands_full_of_second_looks_are_a_reason_too(office):
+    office.project(items=40)
+    for tab in "abc":
+        office.next("ann", 10, tab)
+    office.store.write(lambda conn: conn.execute(schema.lease.update().values(purpose="review")))
+    assert office.next("ann", 1, "labels") == []
+    assert office.empty("ann", "labels").own_tabs == 30
+    office.store.write(lambda conn: conn.execute(schema.lease.delete().where(schema.lease.c.tab == "a")))
+    assert office.empty("ann", "labels").own_tabs == 0, "they are not in the way of labelling any more"
+
+
 def test_emptiness_says_who_has_the_rest_and_until_when(office, clock):
     office.project(items=3, lease_seconds=300)
     office.next("ann", 2)

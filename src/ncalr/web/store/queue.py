@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Integer, and_, bindparam, exists, func, insert, literal_column, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.errors import BadInput
@@ -141,14 +153,16 @@ def emptiness(conn: Connection, now: float, person: Person, tab: str) -> Emptine
     """What is left, and where it is."""
     numbers = projects.counters(conn)
     table = schema.lease
-    held = and_(table.c.status == HELD, table.c.expires > now, table.c.purpose == "label")
-    others = and_(held, table.c.person_id != person.id)
+    held = and_(table.c.status == HELD, table.c.expires > now)
+    labels = table.c.purpose == "label"
+    others = and_(held, labels, table.c.person_id != person.id)
     elsewhere, people, until = conn.execute(
         select(
             func.count(table.c.item_id.distinct()), func.count(table.c.person_id.distinct()), func.min(table.c.expires)
         ).where(others)
     ).one()
-    mine = and_(held, table.c.person_id == person.id, table.c.tab != tab)
+    full = room(conn, person) <= 0  # then second looks in another tab are in the way too
+    mine = and_(held, true() if full else labels, table.c.person_id == person.id, table.c.tab != tab)
     own_tabs = conn.execute(select(func.count()).where(mine)).scalar_one()
     open_ = numbers["items"] - numbers["closed"]
     votes, states = schema.vote, schema.state
