@@ -13,10 +13,10 @@ READY := $(VENV)/.ready
 .PHONY: test coverage demo docs results check setup clean
 
 test: $(READY) check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 coverage: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
 	$(BIN)/ncalr run digits --strategy ncal --against random,margin,coreset,badge --seeds 3 --out runs/demo
