@@ -124,10 +124,14 @@ PAGES_OF = (
 )
 
 
+def begun(experiments: Iterable[str]) -> list[Run]:
+    """The runs of some experiments, as far as they went."""
+    return [run for name in experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
+
+
 def finished(experiments: Iterable[str]) -> list[Run]:
     """The finished runs of some experiments."""
-    found = [run for name in experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
-    return [run for run in found if run.lines and run.lines[-1].get("stop")]
+    return [run for run in begun(experiments) if run.ended]
 
 
 def spent(experiments: Iterable[str]) -> str:
@@ -137,7 +141,7 @@ def spent(experiments: Iterable[str]) -> str:
     seconds, trainings = sum(one["seconds"] for one in slices), sum(one["trainings"] for one in slices)
     if not trainings:
         return ""
-    done = sum(len(run.accuracies) for name in mine if (STUDY / name).is_dir() for run in read_runs(STUDY / name))
+    done = sum(len(run.accuracies) for run in begun(mine))
     if not slices[0]["gpu"]:
         return f"{trainings} of {done} trainings, those whose time was noted, took {seconds / 60:.1f} minutes by the clock on one core that had other work too, scoring included."
     text = (
@@ -163,10 +167,10 @@ def write_page(page: Page) -> str:
     head += f"**The paper.** {page.paper}\n\n"
     own = OWN_PARTS[page.name]() if page.name in OWN_PARTS else ""
     if not runs:
-        begun = _begun(page)
-        ours = f"**Ours.** No run has finished yet; see `results/PLAN.md`.\n{begun}{own}"
-        (PAGES / f"{page.name}.md").write_text(head + ours)
-        return f"| {f'[{page.title}]({page.name}.md)' if begun else page.title} | {'begun' if begun else 'not measured yet'} | | |"
+        some = _so_far(page)
+        text = f"{head}**Ours.** No run has finished yet; see `results/PLAN.md`.\n{some}{own}"
+        (PAGES / f"{page.name}.md").write_text(text)
+        return f"| [{page.title}]({page.name}.md) | begun | | |" if some else f"| {page.title} | not measured yet | | |"
     seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
     behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
     runs = [run for run in runs if run.strategy not in behind]
@@ -205,9 +209,9 @@ def write_page(page: Page) -> str:
     return f"| [{page.title}]({page.name}.md) | {_last(found, 'ncal')} | {_last(found, 'random')} | {short} |"
 
 
-def _begun(page: Page) -> str:
+def _so_far(page: Page) -> str:
     """Accuracies of runs that have not finished, where there are any."""
-    runs = [run for name in page.experiments if (STUDY / name).is_dir() for run in read_runs(STUDY / name)]
+    runs = begun(page.experiments)
     seeds = {run.seed for run in runs}
     reached = {(run.strategy, run.seed, labels): 100 * found for run in runs for labels, found in run.accuracies}
     strategies = list(dict.fromkeys(run.strategy for run in runs))
@@ -234,9 +238,8 @@ def _trainers() -> str:
     }
     found: dict[str, dict[tuple[int, int], float]] = {}
     for text, name in names.items():
-        runs = read_runs(STUDY / name) if (STUDY / name).is_dir() else []
         same = 1 if name == "cifar100" else None  # later rounds of other sizes have other labels
-        mine = [(run, *one) for run in runs if run.strategy == "random" for one in run.accuracies[:same]]
+        mine = [(run, *one) for run in begun([name]) if run.strategy == "random" for one in run.accuracies[:same]]
         found[text] = {(labels, run.seed): 100 * accuracy for run, labels, accuracy in mine}
     usual, large = found[TRAINERS["usual"]], found[TRAINERS["batch-256"]]
     budgets = sorted({labels for labels, _ in usual})
@@ -338,9 +341,9 @@ def _columns(
         if against and against.get("aubc") and against["aubc"]["mean"] is not None:
             mean, low, high = (np.array(against["aubc"][side], np.float64) for side in ("mean", "low", "high"))
             gap = f"{signed(Estimate(mean, low, high, np.array(against['seeds'])))} to {against['rival']}"
-        took = [[line["seconds"] for line in run.lines if "seconds" in line] for run in runs if run.strategy == name]
-        scoring = [one["round"] for run in took for one in run]
-        whole = _card_seconds([run for run in runs if run.strategy == name], together)
+        own = [run for run in runs if run.strategy == name]
+        scoring = [line["seconds"]["round"] for run in own for line in run.lines if "seconds" in line]
+        whole = _card_seconds(own, together)
         figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
         row += [
             gap,

@@ -205,7 +205,7 @@ def _compact(line: dict[str, Any]) -> dict[str, Any]:
 def _finished(folder: Path, seeds: Collection[int] | None) -> bool:
     runs = read_runs(folder) if (folder / "experiment.json").exists() else []
     asked = [run for run in runs if seeds is None or run.seed in seeds]
-    return bool(asked) and all(run.lines and run.lines[-1].get("stop") for run in asked)
+    return bool(asked) and all(run.ended for run in asked)
 
 
 def say(one: Run) -> None:

@@ -190,7 +190,7 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[s
         began = time.perf_counter()
         before = _evaluations(out / name)
         wishes = Wishes(**asked.wishes, root=data)
-        ended = any(run.lines and run.lines[-1].get("stop") for run in read_runs(out / name))
+        ended = any(run.ended for run in read_runs(out / name))
         wanted = [*((task, "all") for task in asked.every), *((task, "ended") for task in asked.last if ended)]
         for task, rounds in wanted:
             try:

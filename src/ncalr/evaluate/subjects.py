@@ -26,12 +26,8 @@ from ncalr.loop.state import replay
 TOGETHER = 6  # models trained again side by side, and held at a time
 MISSING = ("error", "retrain", "skip")
 """What to do about models that were not kept."""
-ROUNDS = {
-    "last": "the last round of each run, as far as it went",
-    "ended": "the last round of the runs that have ended",
-    "all": "every round",
-}
-"""Which models of a run to look at."""
+ROUNDS = ("last", "ended", "all")
+"""Which rounds to look at: the last of each run, as far as it went; the last of the runs that have ended; every one."""
 
 
 class Seen(NamedTuple):
@@ -149,7 +145,7 @@ def subjects(
 
 def _trained(run: Run, rounds: str) -> list[int]:
     numbers = [number for number, line in enumerate(run.lines) if "accuracy" in line]
-    if rounds == "ended" and not (run.lines and run.lines[-1].get("stop")):
+    if rounds == "ended" and not run.ended:
         return []
     return numbers if rounds == "all" else numbers[-1:]
 

@@ -150,8 +150,7 @@ def shared_curves(row: Row, common: Sequence[str]) -> tuple[Curves, list[int]]:
 
 def _is_whole(run: Run, last: int) -> bool:
     """Whether a run went to its last budget, or to where nothing was left to ask."""
-    ended = bool(run.lines and run.lines[-1].get("stop"))
-    return ended and (not stopped(run) or spent(run.lines[-1]) >= last)
+    return run.ended and (not stopped(run) or spent(run.lines[-1]) >= last)
 
 
 def _figures(row: Row, curves: Curves, seeds: list[int], common: Sequence[str]) -> dict[str, Any]:

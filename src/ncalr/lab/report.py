@@ -89,7 +89,7 @@ def write_report(
     curves, facts = curves_of(runs)
     found = {**summary(curves), "unit": unit_of(runs), "caution": unsettled(runs)}
     if _rules(runs):
-        going = {run.strategy for run in runs if not run.lines or not run.lines[-1].get("stop")}
+        going = {run.strategy for run in runs if not run.ended}
         found["ended"] = [name for name in found["strategies"] if name not in going]
     known = truth_of(pool, truth)
     _write_csv(out / "curves.csv", runs, known)

@@ -49,6 +49,11 @@ class Run:
         return [*{spent(line): line for line in self.lines if "accuracy" in line}.values()]
 
     @property
+    def ended(self) -> bool:
+        """Whether it has come to its end."""
+        return bool(self.lines and self.lines[-1].get("stop"))
+
+    @property
     def accuracies(self) -> list[tuple[int, float]]:
         """Budgets (labels, or answers where an item may get several) and the accuracy of every training so far."""
         return [(spent(line), line["accuracy"]) for line in self.trained]

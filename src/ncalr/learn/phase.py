@@ -59,7 +59,7 @@ class Phase:
     @property
     def earliest(self) -> int:
         """The first epoch after which the window may open; behind the rate's first step where that ends a training."""
-        return max(min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest), self._lowered)
+        return max(self._opens, self._lowered)
 
     @property
     def latest(self) -> int:
@@ -67,6 +67,11 @@ class Phase:
         recipe = self.recipe
         room = recipe.epochs - recipe.checkpoints + 1
         return max(min(math.ceil(recipe.fallback * recipe.epochs), room), self._lowered, 1)
+
+    @property
+    def _opens(self) -> int:
+        """The first epoch after which the recipe lets it open, and from which on the labelled set is watched."""
+        return min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest)
 
     @property
     def _lowered(self) -> int:
@@ -90,10 +95,9 @@ class Phase:
         """Whether to look at the labelled set after this epoch: sparsely at first, often where the phase may begin."""
         if self.window:
             return epoch in self.window
-        opens = min(math.ceil(self.recipe.opens * self.recipe.epochs), self.latest)
-        before = max(opens - IN_A_ROW + 1, 1)
+        before = max(self._opens - IN_A_ROW + 1, 1)
         sparse = max(self.recipe.epochs // 10, 1)
-        dense = min(max((self.latest - opens) // 6, 1), LOOK_BACK // 3)
+        dense = min(max((self.latest - self._opens) // 6, 1), LOOK_BACK // 3)
         return epoch == self.latest or (epoch >= before and (epoch - before) % dense == 0) or epoch % sparse == 0
 
     def add(self, check: Check) -> None:
