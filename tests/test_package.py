@@ -25,6 +25,7 @@ BLOCKS = [
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
 ELSEWHERE = (
+    "triton_first",
     "triton_kernels",
     "triton_norm",
     "triton_step",

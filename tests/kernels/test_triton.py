@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+SCRIPTS = [
+    ("norm_script.py", "as in float64"),
+    ("first_script.py", "as in float64"),
+    ("step_script.py", "as with torch"),
+]
 
-@pytest.mark.parametrize(("script", "said"), [("norm_script.py", "as in float64"), ("step_script.py", "as with torch")])
+
+@pytest.mark.parametrize(("script", "said"), SCRIPTS)
 def test_kernels_compute_what_they_should(script, said):
     pytest.importorskip("triton", reason="needs triton, which comes with torch's builds for GPUs")
     done = subprocess.run(

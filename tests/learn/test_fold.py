@@ -152,7 +152,7 @@ def test_every_convolution_is_folded_but_a_stem_of_three_channels(calls, monkeyp
     for module in net.modules():
         if isinstance(module, nn.Conv2d | NormAct):
             module.register_forward_hook(lambda module, *_: convolved.append(module))
-    monkeypatch.setattr(fold, "_as_written", lambda _: True)
+    monkeypatch.setattr(fold, "does_its_own", lambda _: True)
     predict(net, torch.randn(2, 3, 12, 12), {})
     assert convolved == [net.stem, net.norm]
 

@@ -25,7 +25,7 @@ MOST_SPLITS, SPLIT_ROWS = 512, 256  # how the rows are split among programs
 
 
 @triton.jit
-def _all_here(arrived, splits):
+def all_here(arrived, splits):
     """Whether this program is the last of its channels' programs to come here; it can read what all of them stored."""
     tl.debug_barrier()  # one thread reports for all of the program: they must have stored
     return tl.atomic_add(arrived + tl.program_id(0), 1, sem="acq_rel", scope="gpu") == splits - 1
@@ -44,6 +44,54 @@ def _added(partial, arrived, channel, c: tl.constexpr, splits, step: tl.constexp
         second += tl.load(at + c, mask=here, other=0.0, cache_modifier=".cg")
     tl.store(arrived + tl.program_id(0), 0)
     return tl.sum(first, 0), tl.sum(second, 0)
+
+
+@triton.jit
+def move_on(
+    partial,
+    arrived,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    state,
+    channel,
+    m,
+    c: tl.constexpr,
+    splits,
+    momentum,
+    eps,
+    step: tl.constexpr,
+    width: tl.constexpr,
+):
+    """Of the sums of all splits: scale, shift, mean, inverse deviation; and the running statistics move on."""
+    mean, moment = _added(partial, arrived, channel, c, splits, step, width)
+    mean = mean / m
+    var = tl.maximum(moment / m - mean * mean, 0.0)
+    inverse = 1 / tl.sqrt(var + eps)
+    scale = tl.load(weight + channel) * inverse
+    tl.store(state + channel, scale)
+    tl.store(state + c + channel, tl.load(bias + channel) - mean * scale)
+    tl.store(state + 2 * c + channel, mean)
+    tl.store(state + 3 * c + channel, inverse)
+    old_mean, old_var = tl.load(running_mean + channel), tl.load(running_var + channel)
+    tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
+    tl.store(running_var + channel, old_var + momentum * (var * (m / (m - 1.0)) - old_var))
+
+
+@triton.jit
+def slope_before(slopes, x, at, here, state, sums, channel, c: tl.constexpr, masked: tl.constexpr):
+    """The slope before the normalisation, of the slopes behind it and what was normalised."""
+    mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
+    gain = tl.load(sums + 2 * c + channel)[None, :]
+    mean_slope = tl.load(sums + 3 * c + channel)[None, :]
+    mean_product = tl.load(sums + 4 * c + channel)[None, :]
+    value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+    slope = tl.load(slopes + at, mask=here, other=0.0).to(tl.float32)
+    if masked:
+        scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
+        slope = tl.where(value * scale + shift > 0, slope, 0.0)
+    return (gain * (slope - mean_slope - (value - mean) * inverse * mean_product)).to(tl.bfloat16)
 
 
 @triton.jit
@@ -77,19 +125,24 @@ def _sums(
         square += v * v
     tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
     tl.store(partial + split * 2 * c + c + channel, tl.sum(square, 0))
-    if _all_here(arrived, splits):
-        mean, moment = _added(partial, arrived, channel, c, splits, step, width)
-        mean = mean / m
-        var = tl.maximum(moment / m - mean * mean, 0.0)
-        inverse = 1 / tl.sqrt(var + eps)
-        scale = tl.load(weight + channel) * inverse
-        tl.store(state + channel, scale)
-        tl.store(state + c + channel, tl.load(bias + channel) - mean * scale)
-        tl.store(state + 2 * c + channel, mean)
-        tl.store(state + 3 * c + channel, inverse)
-        old_mean, old_var = tl.load(running_mean + channel), tl.load(running_var + channel)
-        tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
-        tl.store(running_var + channel, old_var + momentum * (var * (m / (m - 1.0)) - old_var))
+    if all_here(arrived, splits):
+        move_on(
+            partial,
+            arrived,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            state,
+            channel,
+            m,
+            c,
+            splits,
+            momentum,
+            eps,
+            step,
+            width,
+        )
 
 
 @triton.jit
@@ -182,7 +235,7 @@ def _back_sums(
         product += slope * (value - mean) * inverse
     tl.store(partial + split * 2 * c + channel, tl.sum(total, 0))
     tl.store(partial + split * 2 * c + c + channel, tl.sum(product, 0))
-    if _all_here(arrived, splits):
+    if all_here(arrived, splits):
         whole, both = _added(partial, arrived, channel, c, splits, step, width)
         tl.store(out + channel, both)
         tl.store(out + c + channel, whole)
@@ -208,17 +261,8 @@ def _back_apply(
     row = tl.program_id(0).to(tl.int64) * step + tl.arange(0, step)
     here = (row < m)[:, None]
     at = row[:, None] * c + channel[None, :]
-    mean, inverse = tl.load(state + 2 * c + channel)[None, :], tl.load(state + 3 * c + channel)[None, :]
-    gain = tl.load(sums + 2 * c + channel)[None, :]
-    mean_slope = tl.load(sums + 3 * c + channel)[None, :]
-    mean_product = tl.load(sums + 4 * c + channel)[None, :]
-    value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
-    slope = tl.load(slopes + at, mask=here, other=0.0).to(tl.float32)
-    if masked:
-        scale, shift = tl.load(state + channel)[None, :], tl.load(state + c + channel)[None, :]
-        slope = tl.where(value * scale + shift > 0, slope, 0.0)
-    result = gain * (slope - mean_slope - (value - mean) * inverse * mean_product)
-    tl.store(dx + at, result.to(tl.bfloat16), mask=here)
+    result = slope_before(slopes, x, at, here, state, sums, channel, c, masked)
+    tl.store(dx + at, result, mask=here)
 
 
 class _NormAct(torch.autograd.Function):
@@ -226,15 +270,15 @@ class _NormAct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Any, residual: Any, weight: Any, bias: Any, norm: Any) -> Any:
-        m, c = _size(x)
-        splits, partial = _split(x)
+        m, c = size(x)
+        splits, partial = split_up(x)
         state = torch.empty((4, c), device=x.device)
         given = (norm.arrived, weight, bias, norm.running_mean, norm.running_var)
         grid = (c // CHANNELS, splits)
         _sums[grid](
             x, partial, *given, state, m, c, splits, norm.momentum, norm.eps, SUM_ROWS, CHANNELS, num_warps=SUM_WARPS
         )
-        y = _forward(x, residual, state, norm, fixed=False)
+        y = apply(x, residual, state, norm, fixed=False)
         ctx.save_for_backward(x, x if residual is None else y, weight, state)
         ctx.has_residual, ctx.relu, ctx.arrived = residual is not None, norm.relu, norm.arrived
         ctx.set_materialize_grads(False)
@@ -243,20 +287,26 @@ class _NormAct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> Any:
         x, y, weight, state = ctx.saved_tensors
-        m, c = _size(x)
-        found = [slope.contiguous(memory_format=torch.channels_last) for slope in slopes if slope is not None]
-        splits, partial = _split(x)
-        sums = torch.empty((5, c), device=x.device)
-        keeps = ctx.has_residual or len(found) > 1
-        kept = torch.empty_like(x) if keeps else found[0]
-        given = (found[0], found[-1], x, y, kept, partial, ctx.arrived, weight, state, sums)
-        flags = (ctx.has_residual, len(found) > 1, ctx.relu)
-        _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=SUM_WARPS)
+        kept, sums, masked = back_sums(slopes, x, y, weight, state, ctx)
+        m, c = size(x)
         dx = torch.empty_like(x)
-        masked = ctx.relu and not keeps
         grid = (triton.cdiv(m, ROWS), c // CHANNELS)
         _back_apply[grid](kept, x, dx, state, sums, m, c, masked, ROWS, CHANNELS, num_warps=WARPS)
         return dx, kept if ctx.has_residual else None, sums[0], sums[1], None
+
+
+def back_sums(slopes: Any, x: Any, y: Any, weight: Any, state: Any, ctx: Any) -> tuple[Any, Any, bool]:
+    """The slopes of all readers in one, the sums over them, and whether the ReLU's mask is still to be put on them."""
+    m, c = size(x)
+    found = [slope.contiguous(memory_format=torch.channels_last) for slope in slopes if slope is not None]
+    splits, partial = split_up(x)
+    sums = torch.empty((5, c), device=x.device)
+    keeps = ctx.has_residual or len(found) > 1
+    kept = torch.empty_like(x) if keeps else found[0]
+    given = (found[0], found[-1], x, y, kept, partial, ctx.arrived, weight, state, sums)
+    flags = (ctx.has_residual, len(found) > 1, ctx.relu)
+    _back_sums[(c // CHANNELS, splits)](*given, m, c, splits, *flags, SUM_ROWS, CHANNELS, num_warps=SUM_WARPS)
+    return kept, sums, ctx.relu and not keeps
 
 
 def norm_act(x: Any, residual: Any, norm: Any) -> Any:
@@ -272,11 +322,12 @@ def norm_act(x: Any, residual: Any, norm: Any) -> Any:
         return y
     if torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad):
         raise RuntimeError("the fused normalisation has no gradient in evaluation mode")
-    return _forward(x, residual, x, norm, fixed=True)
+    return apply(x, residual, x, norm, fixed=True)
 
 
-def _forward(x: Any, residual: Any, state: Any, norm: Any, fixed: bool) -> Any:
-    m, c = _size(x)
+def apply(x: Any, residual: Any, state: Any, norm: Any, fixed: bool) -> Any:
+    """The last pass forwards, by the statistics of the batch or by the running ones."""
+    m, c = size(x)
     y = torch.empty_like(x)
     _apply[(triton.cdiv(m, ROWS), c // CHANNELS)](
         x,
@@ -300,13 +351,14 @@ def _forward(x: Any, residual: Any, state: Any, norm: Any, fixed: bool) -> Any:
     return y
 
 
-def _split(x: Any) -> tuple[int, Any]:
+def split_up(x: Any) -> tuple[int, Any]:
     """Among how many programs the rows of a channel are split, and room for their two sums."""
-    m, c = _size(x)
+    m, c = size(x)
     splits = min(MOST_SPLITS, max(1, m // SPLIT_ROWS))
     return splits, torch.empty((splits, 2, c), device=x.device)
 
 
-def _size(x: Any) -> tuple[int, int]:
+def size(x: Any) -> tuple[int, int]:
+    """Rows and channels."""
     n, c, height, width = x.shape
     return n * height * width, c

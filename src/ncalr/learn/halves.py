@@ -77,4 +77,12 @@ def _forward(layer: nn.Module, copies: dict[str, Any]) -> Callable[..., Any]:
         finally:
             layer._parameters = own
 
+    forward.copies = copies  # type: ignore[attr-defined]
     return forward
+
+
+def does_its_own(layer: nn.Module) -> bool:
+    """Whether a forward pass of the layer is that of its class, with its weights or with copies of them."""
+    put = vars(layer).get("forward")
+    listeners = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    return not listeners and (put is None or hasattr(put, "copies"))

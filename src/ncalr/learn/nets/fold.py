@@ -19,6 +19,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ncalr.learn.halves import does_its_own
+from ncalr.learn.nets.first import first_layer
 from ncalr.learn.nets.norm import NormAct
 
 
@@ -28,6 +30,9 @@ def joined(conv: Any, norm: Any, x: Any, residual: Any = None, short: Any = None
         result = norm.folding.apply(conv, norm, x, residual, short)
         if result is not None:
             return result
+    result = first_layer(conv, norm, x) if residual is None else None
+    if result is not None:
+        return result
     inner = conv(x)
     return norm(inner, residual if short is None else short(residual))
 
@@ -103,7 +108,7 @@ def _made(conv: Any, norm: Any, short: Any, dtype: Any) -> Any:
         return None
     weight, bias = fold(conv, norm)
     across = None
-    pair = type(short) is nn.Sequential and len(short) == 2 and _as_written(short)
+    pair = type(short) is nn.Sequential and len(short) == 2 and does_its_own(short)
     if pair and _foldable(short[0], short[1], relu=False):
         across, more = fold(*short)
         bias = bias + more
@@ -116,8 +121,8 @@ def _foldable(conv: Any, norm: Any, relu: bool) -> bool:
     return (
         type(conv) is nn.Conv2d
         and type(norm) is NormAct
-        and _as_written(conv)
-        and _as_written(norm)
+        and does_its_own(conv)
+        and does_its_own(norm)
         and norm.relu == relu
         and conv.bias is None
         and conv.groups == 1
@@ -126,8 +131,3 @@ def _foldable(conv: Any, norm: Any, relu: bool) -> bool:
         and conv.in_channels % 8 == 0
         and conv.out_channels % 8 == 0
     )
-
-
-def _as_written(module: Any) -> bool:
-    """Whether nobody listens to the module (a tap does) or put another forward pass in its place."""
-    return not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
