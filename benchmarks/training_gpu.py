@@ -339,12 +339,12 @@ def alike(states: list[dict[str, Any]]) -> bool:
     return all(torch.equal(state[name], value) for state in states[1:] for name, value in states[0].items())
 
 
-def ranked_streams() -> Any:
+def ranked_streams(levels: int) -> Any:
     """A patch: runs that go before others, so that kernels of one find what the last one wrote still at hand."""
     import torch
 
     stream, numbers = torch.cuda.Stream, itertools.count()
-    return patch.object(torch.cuda, "Stream", lambda device: stream(device, priority=-(next(numbers) % 4)))
+    return patch.object(torch.cuda, "Stream", lambda device: stream(device, priority=-(next(numbers) % levels)))
 
 
 def grouped() -> None:
@@ -485,8 +485,11 @@ def variants(out: Path, most: float) -> None:
     keep()
     plan: list[tuple[Any, ...]] = [
         (APART, 6, 128, patch.object(first, "suits", lambda _: False)),
-        ("streams of four priorities", 6, 128, ranked_streams()),
+        ("streams of six priorities", 6, 128, ranked_streams(6)),
+        ("streams of two priorities", 6, 128, ranked_streams(2)),
+        ("streams of six priorities", 4, 128, ranked_streams(6)),
         ("as it is", 4, 128),
+        ("as it is", 3, 128),
         ("as it is", 8, 128),
         ("batches made by torch", 6, 128, patch.object(slot_module, "triton_module", lambda _: None)),
         ("as it is", 6, 256),
