@@ -166,13 +166,18 @@ def write_page(page: Page) -> str:
     head = f"# {page.title}\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     head += f"**The paper.** {page.paper}\n\n"
     own = OWN_PARTS[page.name]() if page.name in OWN_PARTS else ""
-    if not runs:
-        some = _so_far(page)
-        text = f"{head}**Ours.** No run has finished yet; see `results/PLAN.md`.\n{some}{own}"
-        (PAGES / f"{page.name}.md").write_text(text)
-        return f"| [{page.title}]({page.name}.md) | begun | | |" if some else f"| {page.title} | not measured yet | | |"
     seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
     behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
+    if (
+        seeds.get("ncal", 0) < 2 or "ncal" in behind
+    ):  # nothing is said of the others before they can be compared with it
+        some = _so_far(page)
+        many = f"{len(runs)} runs have finished, too few of ncal" if runs else "No run has finished yet"
+        text = f"{head}**Ours.** {many}; see `results/PLAN.md`.\n{some}{own}"
+        (PAGES / f"{page.name}.md").write_text(text)
+        for figure in ("curves", "differences", "forest"):
+            (PAGES / f"{page.name}_{figure}.svg").unlink(missing_ok=True)
+        return f"| [{page.title}]({page.name}.md) | begun | | |" if some else f"| {page.title} | not measured yet | | |"
     runs = [run for run in runs if run.strategy not in behind]
     curves, _ = curves_of(runs)
     found = summary(curves)
@@ -227,7 +232,7 @@ def _so_far(page: Page) -> str:
         for name in strategies
     ]
     head = ["strategy", *(f"{labels:,} ({len(found)})" for labels, found in common.items())]
-    text = f"Recipe `{_recipe(page)}`. So far, mean accuracy in percent over the seeds that all have, their number in brackets; nothing is said before runs have finished:"
+    text = f"Recipe `{_recipe(page)}`. So far, mean accuracy in percent over the seeds that all have, their number in brackets; no verdict before ncal has finished as many seeds as the others:"
     return f"\n{text}\n\n{table(head, rows)}\n\n{spent(page.experiments)}\n"
 
 

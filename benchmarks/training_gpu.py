@@ -921,10 +921,11 @@ def table() -> None:
     lines += [
         "Runs side by side (runs x batch) with one thing changed, in another run:",
         "",
-        "| | images a second | |",
-        "| --- | --- | --- |",
+        "| | images a second | | predicted a second, one run, chunks of 2048 |",
+        "| --- | --- | --- | --- |",
         *(
-            f"| {name} | {row['images_a_second']:,.0f} | {row['images_a_second'] / base:.2f} |"
+            f"| {name} | {row['images_a_second']:,.0f} | {row['images_a_second'] / base:.2f} "
+            f"| {format(row['predicted_a_second'], ',.0f') if 'predicted_a_second' in row else ''} |"
             for name, row in tried["rows"].items()
         ),
         "",

@@ -239,6 +239,20 @@ def test_strategies_with_too_few_seeds_wait(results):
     assert (results.PAGES / "cifar10_differences.svg").read_text().count("<svg") == 1
 
 
+def test_others_are_not_compared_before_ncal_has_as_many_seeds(results):
+    finish(results, "cifar100", {"ncal": 0.01})
+    page_of(results, "cifar100")
+    assert list(results.PAGES.glob("cifar100_*.svg"))
+    for seed in (1, 2):
+        journal = results.STUDY / "cifar100" / "runs" / slug("ncal", seed) / "journal.jsonl"
+        journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
+    row, text = page_of(results, "cifar100")
+    assert row.endswith("| begun | | |")
+    assert "runs have finished, too few of ncal" in text
+    assert "p (Holm)" not in text
+    assert not list(results.PAGES.glob("cifar100_*.svg")), "those of a page that is no more"
+
+
 def test_what_the_same_training_differs_by_is_said(results):
     finish(results, "cifar10", {"ncal": 0.05})
     assert "points apart" not in page_of(results, "cifar10")[1]
