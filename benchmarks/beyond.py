@@ -6,7 +6,7 @@ any, and a verdict on its claim about ncal. A part without evaluations is empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,18 @@ APART = {"random": (15.114,), "cdal": (15.130,), "coreset": (15.070,), "ncal": (
 def part(task: str, runs: list[Run], pages: Path) -> str:
     """The part of a page about a task; empty without evaluations. Figures go into `pages`."""
     rounds = _rounds(runs, task)
-    return "\n".join([f"## {TITLES[task]}", "", *PARTS[task](rounds, pages)]) if rounds else ""
+    if not rounds:
+        return ""
+    return "\n".join([f"## {TITLES[task]}", "", *PARTS[task](rounds, pages), *_of_seeds(rounds[max(rounds)])])
+
+
+def _of_seeds(found: Found) -> list[str]:
+    """How many seeds the rows of a table are of, where it is not the same for all."""
+    counts = {name: len(seeds) for name, seeds in found.items()}
+    if len(set(counts.values())) == 1:
+        return []
+    told = ", ".join(f"{name} {count}" for name, count in counts.items())
+    return ["", f"Models that were evaluated, one a seed: {told}."]
 
 
 def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes both)
@@ -63,16 +74,20 @@ def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes
         if group == "far":
             head, rows = [*head, "the paper: OpenImage-O"], _beside(rows, OPENIMAGE)
         best = max(values, key=lambda value: np.mean([np.mean(_numbers(seeds, value)) for seeds in last.values()]))
-        by_budget = [[name, *(_cell(_numbers(rounds[b].get(name, {}), best)) for b in sorted(rounds))] for name in last]
+        common = {b: _common(rounds[b], last) for b in sorted(rounds)}
+        by_budget = [
+            [name, *(_cell(_numbers(found[name], best)) for found in common.values() if found)] for name in last
+        ]
+        budgets = [f"{b:,} ({len(found[next(iter(last))])})" for b, found in common.items() if found]
         text += [
             "",
             f"AUROC, {group}, at {max(rounds):,} labels:",
             "",
             table(head, rows),
             "",
-            f"By budget, with `{best.partition(',')[0]}`, the best of the scores here on the mean over all strategies:",
+            f"By budget, with `{best.partition(',')[0]}`, the best of the scores here on the mean over all strategies; of the seeds of which all models were evaluated, their number in brackets:",
             "",
-            table(["strategy", *(f"{b:,}" for b in sorted(rounds))], by_budget),
+            table(["strategy", *budgets], by_budget),
             "",
             f"**Verdict ({group}).** {_verdict(last, best)}{_matched(rounds, best)}",
         ]
@@ -231,11 +246,18 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def _rounds(runs: list[Run], task: str) -> Rounds:
     """The task's evaluations by number of labels."""
     found: dict[int, Found] = {}
-    for run in runs:
+    order = list(dict.fromkeys(run.strategy for run in runs))
+    for run in sorted(runs, key=lambda run: order.index(run.strategy)):  # a seed that is missing moves no row
         for line in read_evaluations(run):
             if line["task"] == task:
                 found.setdefault(line["labelled"], {}).setdefault(run.strategy, {})[run.seed] = line
     return found
+
+
+def _common(found: Found, names: Iterable[str]) -> Found:
+    """Of the seeds that all of these have, or nothing: means over other seeds would compare seeds, not strategies."""
+    shared = set.intersection(*({*found.get(name, {})} for name in names))
+    return {name: {seed: found[name][seed] for seed in sorted(shared)} for name in names} if shared else {}
 
 
 def _any(found: Found) -> Line:

@@ -125,6 +125,30 @@ def test_a_page_with_every_part(results):
     assert f"**Verdict (raw distance).** {said}" in text
 
 
+def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results):
+    finish(results, "mini_imagenet", {"ncal": 0.02}, EVALUATIONS)
+
+    def forget(strategy, seed, task, labels):
+        path = results.STUDY / "mini_imagenet" / "runs" / slug(strategy, seed) / "evaluations.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        left = [line for line in lines if (line["task"], line["labelled"]) != (task, labels)]
+        assert len(left) == len(lines) - 1
+        path.write_text("".join(json.dumps(line) + "\n" for line in left))
+
+    forget("coreset", 1, "ood", 7_500)
+    for seed in range(3):
+        forget("badge", seed, "ood", 10_000)
+    forget("random", 0, "probe", 20_000)
+    _, text = page_of(results, "mini_imagenet")
+    assert text.count("| strategy | 5,000 (3) | 7,500 (2) | 12,500 (3) |") == 2, "near and far; nothing at 10,000"
+    rows = [line for line in text.splitlines() if line.startswith("| ncal | 7")]
+    assert any(len(line.split("|")) == 9 for line in rows), "as many cells as budgets"
+    probes = text[text.index("## Linear probes") : text.index("## Separation")]
+    assert "one a seed: random 2, margin 3, badge 3," in probes
+    assert "**Verdict.** Too early: 2 of 3 seeds are finished." in probes
+    assert text.count("Models that were evaluated") == 1
+
+
 def test_a_page_of_runs_that_have_begun(results):
     """What is there so far and of how many seeds, what faster recipes cost, and no verdict."""
     finish(results, "cifar100", {"ncal": 0.02})
