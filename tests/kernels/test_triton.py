@@ -13,6 +13,7 @@ SCRIPTS = [
     ("norm_script.py", "as in float64"),
     ("first_script.py", "as in float64"),
     ("step_script.py", "as with torch"),
+    ("update_script.py", "as with torch"),
 ]
 
 

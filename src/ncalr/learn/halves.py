@@ -4,12 +4,13 @@ Autocast turns every weight of a convolution or a linear layer to bfloat16 where
 float32: two small kernels a weight and step. Here one kernel makes all copies before the step, each layer reads its own
 while it computes, and one kernel turns all gradients back. The numbers are autocast's to the last bit. Only the layers
 themselves see the copies: whoever reads a weight in another way (a tied embedding, a penalty) has the float32 one, and
-gradients of all readers meet there.
+gradients of all readers meet there. Where an optimiser keeps copies up to date itself (`ncalr.kernels.triton_update`),
+they are leaves with half-precision gradients of their own (`copies`), and nothing is turned at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,10 +50,21 @@ class Halves:
         every = {id(p): p for layer in self.layers for p in layer.parameters() if p.dtype == torch.float32}
         self.weights = list(every.values())
 
+    def copies(self) -> list[Any]:
+        """Copies that stay, for `lent`: whoever changes the weights brings them up to date (`refresh`)."""
+        return [weight.detach().to(torch.bfloat16).requires_grad_(weight.requires_grad) for weight in self.weights]
+
+    def refresh(self, copies: Sequence[Any]) -> None:
+        """Bring copies that stay up to date with the weights."""
+        if self.weights:
+            with torch.no_grad():
+                torch._foreach_copy_(list(copies), self.weights)
+
     @contextmanager
-    def lent(self) -> Iterator[None]:
-        """Inside, the layers compute with fresh copies of their weights wherever autocast is on."""
-        copies = _Halve.apply(*self.weights) if self.weights else ()
+    def lent(self, copies: Sequence[Any] | None = None) -> Iterator[None]:
+        """Inside, the layers compute with these copies of their weights, or fresh ones, wherever autocast is on."""
+        if copies is None:
+            copies = _Halve.apply(*self.weights) if self.weights else ()
         by_weight = {id(weight): copy for weight, copy in zip(self.weights, copies, strict=True)}
         for layer in self.layers:
             own = {name: by_weight.get(id(p), p) for name, p in layer._parameters.items()}

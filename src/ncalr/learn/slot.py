@@ -24,6 +24,7 @@ from ncalr.learn.feeds import Feed, cut
 from ncalr.learn.halves import Halves
 from ncalr.learn.losses import make_loss
 from ncalr.learn.nets.fold import Folding
+from ncalr.learn.one_pass import OnePass
 from ncalr.learn.ranks import current
 from ncalr.learn.recipes import Recipe
 from ncalr.learn.tap import Tap
@@ -79,6 +80,8 @@ class Slot:
         self.tap = Tap(self.net, build.layer)
         self.model = torch.compile(self.net) if build.compiled else self.net
         self.halves = Halves(self.net.modules() if build.half and not build.compiled else ())  # compilers fuse casts
+        self.copies: list[Any] | None = None  # of the weights, where the recorded step keeps them up to date itself
+        self.last: OnePass | None = None
         self.folding = Folding(self.net.modules() if not build.compiled else ())
         self.dtype = torch.bfloat16 if build.half else torch.float32
         self.chunk = 2048 if self.cuda else 256
@@ -309,6 +312,8 @@ class Slot:
         with torch.no_grad():
             for name, value in self.net.state_dict().items():
                 value.copy_(state[name])
+        if self.copies is not None:
+            self.halves.refresh(self.copies)
 
     def momenta(self) -> list[Any]:
         """The optimiser's momentum buffers, one a parameter."""
@@ -353,12 +358,20 @@ class Slot:
         self.rates = torch.zeros(max(rows * self.recipe.epochs, RATES), device=device)
         self.graph = None
 
-    def _step(self) -> None:
+    def _step(self, last: OnePass | None = None) -> None:
+        self._slopes()
+        if last is None:
+            self.optimiser.step()
+        else:
+            last.step(self.rate, self.build.recipe)
+
+    def _slopes(self) -> None:
+        """The gradients of a batch, and on to the next."""
         x, y, who = self._batch()
         if self.recipe.mixup:
             lam = self.lam.index_select(0, self.row)[0]
             x = lam.to(x.dtype) * x + (1 - lam).to(x.dtype) * x.flip(0)
-        with self.autocast(), self.halves.lent():
+        with self.autocast(), self.halves.lent(self.copies):
             logits = self.model(x).float()
         loss = self.loss(logits, y, who)
         if self.recipe.mixup:
@@ -369,7 +382,6 @@ class Slot:
         loss.backward()
         self._add_slopes()
         self._advance(loss.detach())
-        self.optimiser.step()
 
     def _batch(self) -> Any:
         """The items of this step as the network reads them, their classes, their places among the labelled ones."""
@@ -409,6 +421,7 @@ class Slot:
     def _capture(self) -> None:
         """Run the step a few times (libraries choose their algorithms), then record it as a graph."""
         torch.cuda.synchronize(self.build.device)
+        self.copies = None
         try:
             with self.on(), timed():
                 for _ in range(3):
@@ -416,17 +429,45 @@ class Slot:
                     self.done.zero_()
                     self._step()
                 self.stream.synchronize()
-                self.row.zero_()
-                self.optimiser.zero_grad(set_to_none=True)
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, stream=self.stream):
-                    self._step()
+                graph = self._recorded(self.kernels is not None and bool(self.halves.weights))
         except torch.OutOfMemoryError:
             raise BadInput(
                 f"a batch of {self.build.batch} does not fit the memory of {self.build.device}; try batch="
                 f"{max(self.build.batch // 2, 2)}, fewer runs side by side (together=1) or a smaller network"
             ) from None
         self.graph = graph
+
+    def _recorded(self, one_pass: bool) -> Any:
+        """The step as a graph; `one_pass`: its end is ours, not that of torch's optimiser."""
+        graph, last = torch.cuda.CUDAGraph(), None
+        self.optimiser.zero_grad(set_to_none=True)
+        if one_pass:
+            last = self._one_pass()
+            self.optimiser.zero_grad(set_to_none=True)
+            last.forget()
+        self.row.zero_()
+        with torch.cuda.graph(graph, stream=self.stream):
+            self._step(last)
+        if last is not None:
+            try:
+                last.settle()
+            except ValueError:  # slopes that lie otherwise than their weights are for torch's optimiser
+                self.copies = None
+                return self._recorded(False)
+            finally:
+                last.forget()
+        self.last = last  # what the graph reads must stay
+        return graph
+
+    def _one_pass(self) -> OnePass:
+        """The end of a step that keeps the copies of the weights up to date itself; they are made for it."""
+        self.copies = self.halves.copies()
+        self.row.zero_()
+        self._slopes()
+        by_weight = {id(weight): copy for weight, copy in zip(self.halves.weights, self.copies, strict=True)}
+        made = OnePass(triton_module("update"), self.optimiser.param_groups[0]["params"], self.momenta(), by_weight)
+        made.step(self.rate, self.build.recipe)  # moves nothing yet, but its kernels are there when it is recorded
+        return made
 
 
 @contextmanager
