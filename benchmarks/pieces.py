@@ -4,7 +4,10 @@
     python3 benchmarks/pieces.py join PIECES ROOT                            every set whose pieces are all there
 
 A set is a folder of plain arrays as `ncalr.data.load` reads them. Images travel as strips of lossless WebP, about half
-of their size, other arrays as they are; the first piece begins with the checksums. Needs NumPy and Pillow alone.
+of their size, other arrays as they are; the first piece begins with the checksums. A set that is packed already, images
+encoded one behind the other, travels as it is: PIECES/NAME with images.part0.bin and more, classes.json and index.npz
+(`length` of each encoded image or strip in bytes, `images_per_blob`, and `labels`, `split` and `size` of the images).
+A set appears in ROOT when it is whole, and stays as it is then. Needs NumPy and Pillow alone.
 """
 
 from __future__ import annotations
@@ -61,30 +64,75 @@ def cut(folder: Path, pieces: Path, most: int) -> list[Path]:
 
 
 def join(pieces: Path, root: Path) -> list[str]:
-    """Put the sets together again whose pieces are all there; says which are."""
-    done = []
+    """Put the sets together again whose pieces are all there, and that are not there yet; says which those are."""
+    done = [name for name in _packed(pieces) if not (root / name).exists() and _unpack(pieces / name, root)]
     for first in sorted(pieces.glob("*.0.bin")):
         name = first.name.removesuffix(".0.bin")
         facts, blobs = _read(first)
+        if (root / name).exists():
+            continue
         parts = [pieces / f"{name}.{number}.bin" for number in range(1, facts["of"])]
         if not all(part.exists() for part in parts):
             print(f"{name}: waits for {sum(not part.exists() for part in parts)} of {facts['of']} pieces")
             continue
         head, *blobs = [*blobs, *(blob for part in parts for blob in _read(part)[1])]
         index = json.loads(head)
-        folder = root / index["set"]
-        folder.mkdir(parents=True, exist_ok=True)
         stream = iter(blobs)
+        arrays = {}
         for entry in index["arrays"]:
-            mine = [next(stream) for _ in range(entry["blobs"])]
-            array = _array(mine, entry)
-            if _sum(array) != entry["sum"]:
+            arrays[entry["name"]] = _array([next(stream) for _ in range(entry["blobs"])], entry)
+            if _sum(arrays[entry["name"]]) != entry["sum"]:
                 raise SystemExit(f"{name}: {entry['name']} is not what was cut; bring the pieces again")
-            np.save(folder / f"{entry['name']}.npy", array)
-        (folder / "classes.json").write_text(index["classes"])
-        done.append(index["set"])
-        print(f"{name}: {', '.join(entry['name'] for entry in index['arrays'])}")
+        _write(root / name, arrays, index["classes"])
+        done.append(name)
     return done
+
+
+def _packed(pieces: Path) -> list[str]:
+    return sorted(path.parent.name for path in pieces.glob("*/index.npz"))
+
+
+def _unpack(folder: Path, root: Path) -> bool:
+    """Arrays of a packed set, decoded by all cores; nothing where parts are missing."""
+    index = np.load(folder / "index.npz")
+    parts = sorted(folder.glob("images.part*.bin"), key=lambda path: int(path.stem.removeprefix("images.part")))
+    lengths, counts = index["length"], index["images_per_blob"]
+    there = sum(part.stat().st_size for part in parts)
+    if there != lengths.sum() or not (folder / "classes.json").exists():
+        print(f"{folder.name}: waits for {lengths.sum() - there:,} of {lengths.sum():,} bytes")
+        return False
+    data = b"".join(part.read_bytes() for part in parts)
+    ends = np.cumsum(lengths)
+    shares = np.array_split(np.arange(len(lengths)), 64)
+    rows = [[data[ends[at] - lengths[at] : ends[at]] for at in share] for share in shares]
+    with ProcessPoolExecutor() as workers:
+        images = np.concatenate(list(workers.map(_decoded, rows, [tuple(map(int, index["size"]))] * len(rows))))
+    if len(images) != counts.sum() or len(images) != len(index["labels"]):
+        raise SystemExit(f"{folder.name}: {len(images)} images, {len(index['labels'])} expected; bring it again")
+    arrays = {}
+    for split in dict.fromkeys(index["split"].tolist()):
+        mine = index["split"] == split
+        arrays |= {f"{split}_images": images[mine], f"{split}_labels": index["labels"][mine]}
+    _write(root / folder.name, arrays, (folder / "classes.json").read_text())
+    return True
+
+
+def _decoded(blobs: list[bytes], size: tuple[int, int]) -> Any:
+    strips = [np.asarray(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in blobs]
+    return (
+        np.concatenate([strip.reshape(-1, *size, 3) for strip in strips]) if strips else np.zeros((0, *size, 3), "u1")
+    )
+
+
+def _write(folder: Path, arrays: dict[str, Any], classes: str) -> None:
+    """A set, which appears whole: somebody may be waiting for it."""
+    half = folder.with_name(f".{folder.name}.half")
+    half.mkdir(parents=True, exist_ok=True)
+    for name, array in arrays.items():
+        np.save(half / f"{name}.npy", array)
+    (half / "classes.json").write_text(classes)
+    half.rename(folder)
+    print(f"{folder.name}: {', '.join(arrays)}", flush=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The study on a machine with a GPU and without a network, in short commands:
 #
-#   slice.sh get FOLDER         keep the pieces of a set (benchmarks/pieces.py) that came with this command
-#   slice.sh start 'COMMAND'    put the sets together, copy code and journals aside, run the command there in the background
+#   slice.sh get FOLDER         keep the pieces of sets (benchmarks/pieces.py) that came with this command, and put
+#                               together what is whole; while something runs, too
+#   slice.sh start 'COMMAND'    copy code and journals aside, run the command there in the background
 #   slice.sh wait SECONDS       wait for it, show the end of its log, pack its journals into $OUT
 #
 # The command finds the sets in $WORK/data and goes on in $WORK/study, a copy of results/study:
@@ -14,14 +15,14 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$WORK/pieces"
 case ${1:-} in
 get)
-  cp -v "$2"/*.bin "$WORK/pieces/"
+  cp -r "$2"/. "$WORK/pieces/"
+  nice python3 "$here/benchmarks/pieces.py" join "$WORK/pieces" "$WORK/data"
   ;;
 start)
   if [ -e "$WORK/pid" ] && [ ! -e "$WORK/ended" ]; then
     echo "the last command has not ended (process $(cat "$WORK/pid")); wait for it, or end it and remove $WORK/pid" >&2
     exit 1
   fi
-  python3 "$here/benchmarks/pieces.py" join "$WORK/pieces" "$WORK/data"
   rm -rf "$WORK/code" "$WORK/ended"
   mkdir "$WORK/code"
   cp -r "$here/src" "$here/benchmarks" "$here/results" "$WORK/code/"
@@ -49,7 +50,7 @@ wait)
   fi
   ;;
 *)
-  sed -n '2,10s/^# \{0,1\}//p' "$0"
+  sed -n '2,11s/^# \{0,1\}//p' "$0"
   exit 2
   ;;
 esac

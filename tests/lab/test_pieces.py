@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -39,6 +41,50 @@ def test_there_and_back(pieces, one, tmp_path, monkeypatch):
     assert pieces.join(tmp_path / "pieces", tmp_path / "there") == ["small"]
     for path in sorted(one.iterdir()):
         assert (tmp_path / "there" / "small" / path.name).read_bytes() == path.read_bytes()
+
+
+def pack(folder, images, labels, splits, strip=1, parts=3):
+    """A set as others pack it: encoded images, or strips of them, one behind the other, in several files."""
+    blobs = []
+    for at in range(0, len(images), strip):
+        out = io.BytesIO()
+        some = images[at : at + strip]
+        Image.fromarray(some.reshape(-1, *images.shape[2:])).save(out, "PNG")
+        blobs.append(out.getvalue())
+    folder.mkdir(parents=True)
+    for part, some in enumerate(np.array_split(np.arange(len(blobs)), parts)):
+        (folder / f"images.part{part}.bin").write_bytes(b"".join(blobs[at] for at in some))
+    counts = [len(images[at : at + strip]) for at in range(0, len(images), strip)]
+    facts = {"length": [len(blob) for blob in blobs], "images_per_blob": counts, "size": images.shape[1:3]}
+    np.savez(folder / "index.npz", labels=labels, split=splits, **facts)
+    (folder / "classes.json").write_text('["a", "b"]')
+
+
+@pytest.mark.parametrize("strip", [1, 7])
+def test_a_packed_set_travels_as_it_is_and_appears_whole(pieces, tmp_path, capsys, strip):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (150, 6, 5, 3), np.uint8)
+    labels, splits = rng.integers(0, 2, 150), np.where(np.arange(150) % 3, "train", "test")
+    pack(tmp_path / "pieces" / "small", images, labels, splits, strip, parts=12)
+    late = tmp_path / "pieces" / "small" / "images.part10.bin"
+    data = late.read_bytes()
+    late.unlink()
+    there = tmp_path / "there"
+    assert pieces.join(tmp_path / "pieces", there) == []
+    assert f"small: waits for {len(data):,} of" in capsys.readouterr().out
+    assert not there.exists()
+    late.write_bytes(data)
+    assert pieces.join(tmp_path / "pieces", there) == ["small"]
+    assert [path.name for path in there.iterdir()] == ["small"], "nothing half"
+    for split in ("train", "test"):
+        assert np.array_equal(np.load(there / "small" / f"{split}_images.npy"), images[splits == split])
+        assert np.array_equal(np.load(there / "small" / f"{split}_labels.npy"), labels[splits == split])
+    (there / "small" / "train_labels.npy").unlink()
+    assert pieces.join(tmp_path / "pieces", there) == [], "what is there is not made again"
+    index = dict(np.load(tmp_path / "pieces" / "small" / "index.npz"))
+    np.savez(tmp_path / "pieces" / "small" / "index.npz", **{**index, "labels": labels[:-1], "split": splits[:-1]})
+    with pytest.raises(SystemExit, match="150 images, 149 expected"):
+        pieces.join(tmp_path / "pieces", tmp_path / "elsewhere")
 
 
 def test_a_missing_piece_is_waited_for_and_a_broken_one_is_told(pieces, one, tmp_path, capsys, monkeypatch):
