@@ -208,6 +208,15 @@ def test_experiments_conducted_together_are_those_conducted_alone(whole, tmp_pat
         assert asked(part.out) == asked(alone)
 
 
+def test_some_strategies_of_an_experiment_first_and_the_others_another_time(whole, tmp_path):
+    out, some = tmp_path / "whole", EXPERIMENT.strategies[1:3]
+    runs = conduct_together([Part(EXPERIMENT, setting, 4, out, strategies=some)], Counting())
+    assert [(run.strategy, run.seed) for run in runs] == [(name, seed) for seed in range(2) for name in some]
+    assert all(run.ended == (run.strategy in some) for run in read_runs(out)), "the others have not begun"
+    conduct(EXPERIMENT, Counting(), setting, 4, out)
+    assert asked(out) == asked(whole[0])
+
+
 def test_policies_share_a_first_training_whoever_comes_first(tmp_path):
     """One that asks a model more than the others do, when trainings run one by one."""
 

@@ -70,6 +70,8 @@ class Part:
     out: Path
     recipe: str | None = None
     """How its networks are trained, where it is not as the learner says."""
+    strategies: Collection[str] = ()
+    """Of its strategies those alone, if any are named: the others may go on another time."""
 
 
 def conduct(
@@ -187,7 +189,8 @@ def file_name(text: str) -> str:
 def _open_all(parts: Sequence[Part], place: int, seeds: Collection[int] | None, locks: ExitStack) -> list[Run]:
     part = parts[place]
     claim_experiment(part.out, part.experiment.as_dict())
-    wanted = [pair for pair in pairs(part.experiment) if seeds is None or pair[1] in seeds]
+    named = part.strategies or part.experiment.strategies
+    wanted = [pair for pair in pairs(part.experiment) if pair[0] in named and (seeds is None or pair[1] in seeds)]
     return [_open(part, place, strategy, seed, locks) for strategy, seed in wanted]
 
 
