@@ -178,7 +178,7 @@ def small() -> dict[str, Experiment]:
     return {**sets, **changed, "digits-fresh": fresh}  # a lead of the first ten seeds, on seeds that nobody had seen
 
 
-def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
+def evaluate_all(data: Path, out: Path, missing: str, only: list[str], arithmetic: str | None = None) -> list[str]:
     """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
     from ncalr.evaluate.driver import evaluate
     from ncalr.evaluate.tasks import Wishes
@@ -194,7 +194,9 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[s
         wanted = [*((task, "all") for task in asked.every), *((task, "ended") for task in asked.last if ended)]
         for task, rounds in wanted:
             try:
-                evaluate(out / name, [task], rounds=rounds, wishes=wishes, missing=missing, say=_say)
+                evaluate(
+                    out / name, [task], rounds=rounds, wishes=wishes, missing=missing, arithmetic=arithmetic, say=_say
+                )
             except NcalrError as error:  # the others go on: data of one task may be missing, for instance
                 failed.append(f"left out: {task} of {name}: {error}")
         done = _evaluations(out / name) - before
@@ -205,7 +207,7 @@ def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[s
 
 @contextmanager
 def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
-    """Evaluate what is trained meanwhile, in a process of its own: mostly a processor's work, it leaves the card alone.
+    """Evaluate what is trained meanwhile, in a process of its own that asks nothing of the card but forward passes.
 
     It goes on until its input ends, and once more over what was trained last.
     """
@@ -215,7 +217,7 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
         return
     words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
     words += [word for name in names for word in ("--only", name)]
-    few = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 2) // 2, 1))}
+    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
     with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
         yield
         assert child.stdin is not None
@@ -224,12 +226,17 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
             raise SystemExit(child.returncode)
 
 
+def spare_cores(children: int = 1) -> int:
+    """How many cores each of so many processes may have beside a training, whose own process has two."""
+    return max(((os.cpu_count() or 2) - 2) // children, 1)
+
+
 def evaluate_beside(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
     """Evaluate again and again until the standard input ends; what failed the last time."""
     told: set[str] = set()
     ended = False
     while True:
-        failed = evaluate_all(data, out, missing, only)
+        failed = evaluate_all(data, out, missing, only, "cpu")
         for line in sorted({*failed} - told):
             _say(line)
         told |= {*failed}

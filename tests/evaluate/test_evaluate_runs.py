@@ -242,6 +242,20 @@ def test_probes_and_discovery_are_computed_where_the_learner_is(folder, monkeypa
     assert replace(subject, learner=object()).device is None
 
 
+def test_a_card_is_asked_for_nothing_but_features_where_the_arithmetic_is_elsewhere(folder):
+    """There is no such card: whoever computed anything there would fail."""
+    away = SimpleNamespace(device="cuda:7", load=learner().load)
+    tasks = [task for task in TASKS if task not in ("transfer", "audit")]  # these train networks
+    wishes = Wishes(ood=("near:novel",), scores=("msp", "knn(k=3)"), probes=("digits",), inits=1, estimate=9, seed=3)
+    with pytest.raises(BadInput, match="device 'cuda:7' cannot be used here"):
+        evaluate(folder, tasks, wishes=wishes, learner=away)
+    lines = evaluate(folder, tasks, wishes=wishes, learner=away, arithmetic="cpu")
+    done = [(line["task"], line["wishes"]) for line in lines if line["round"] == 2]
+    assert all(done.count((task, wishes.of(task))) == 4 for task in tasks)
+    seen = next(subjects(EXPERIMENT, read_runs(folder), load(EXPERIMENT.dataset), away))
+    assert {type(array) for array in (*seen.labelled, *seen.tested)} == {np.ndarray}
+
+
 def test_the_number_of_classes_is_estimated_where_the_learner_is_and_the_older_assignment_is_there(folder, monkeypatch):
     import ncalr.evaluate.discovery as discovery
 

@@ -35,9 +35,14 @@ def evaluate(
     missing: str = "error",
     device: Any = None,
     learner: Any = None,
+    arithmetic: Any = None,
     say: Callable[[str], Any] | None = None,
 ) -> list[Line]:
-    """Run tasks over the models of an experiment; all lines that are there now, the new ones last."""
+    """Run tasks over the models of an experiment; all lines that are there now, the new ones last.
+
+    device: where networks run. arithmetic: where what follows from their features is computed, if not there: "cpu"
+    leaves a GPU to others but for the forward passes.
+    """
     wishes = wishes or Wishes()
     for task in tasks:
         if task not in TASKS:
@@ -56,7 +61,9 @@ def evaluate(
         return [task for task in tasks if not _found(run, number, task, wishes)]
 
     runs = read_runs(folder)
-    for subject in subjects(experiment, runs, dataset, learner, rounds=rounds, missing=missing, wanted=left):
+    for subject in subjects(
+        experiment, runs, dataset, learner, rounds=rounds, missing=missing, wanted=left, arithmetic=arithmetic
+    ):
         for task in left(subject.run, subject.round):
             line = _line(subject, task, wishes, TASKS[task](subject, wishes))
             _append(subject.run, line)

@@ -53,6 +53,8 @@ class Subject:
     notes: tuple[str, ...] = ()
     shelf: dict[Any, Any] = field(default_factory=dict)
     """Datasets that were read for one model, for the next one."""
+    arithmetic: Any = None
+    """Where to compute from features; None: where the learner trains."""
 
     @property
     def accuracy(self) -> float:
@@ -61,8 +63,13 @@ class Subject:
 
     @property
     def device(self) -> Any:
-        """Where the learner trains, and so what is computed from its features; None where it has no say in that."""
+        """Where the learner trains; None where it has no say in that."""
         return getattr(self.learner, "device", None)
+
+    @property
+    def place(self) -> Any:
+        """Where what is computed from features is computed."""
+        return self.device if self.arithmetic is None else self.arithmetic
 
     @property
     def picked(self) -> Any:
@@ -109,11 +116,12 @@ def subjects(
     rounds: str = "last",
     missing: str = "error",
     wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
+    arithmetic: Any = None,
 ) -> Iterator[Subject]:
     """The models of these runs, run by run: of the rounds that `ROUNDS` says; of those that are `wanted`.
 
     Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
-    ("skip").
+    ("skip"). What is computed from their features is computed on `arithmetic`, or else where the learner trains.
     """
     if missing not in MISSING:
         raise unknown("way with missing models", missing, MISSING)
@@ -140,7 +148,7 @@ def subjects(
         trained = dict(zip(again, models, strict=True))
         for at, (run, number) in enumerate(some):
             subject = _subject(run, number, trained.get(at), experiment, dataset, learner)
-            yield replace(subject, shelf=shelf)
+            yield replace(subject, shelf=shelf, arithmetic=arithmetic)
 
 
 def _trained(run: Run, rounds: str) -> list[int]:
