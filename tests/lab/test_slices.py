@@ -132,7 +132,8 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     for run in read_runs(out / "later"):  # no run of it has ended
         path = run.journal.folder / "journal.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    (failed, other_failed) = study.evaluate_all(tmp_path, out, "skip", [])
+    of = study.evaluators(tmp_path, out, "cpu")
+    (failed, other_failed) = study.evaluate_all(out, of, "skip", [])
     assert failed.startswith("left out: calibration of elsewhere: ")
     assert other_failed.startswith("left out: separation of elsewhere: ")
     said = capsys.readouterr().out
@@ -140,29 +141,40 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert "here: 4 evaluations" in said
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
-    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
+    assert study.evaluate_all(out, of, "skip", ["here"]) == []
     assert capsys.readouterr().out == ""
     shutil.rmtree(other.journal.folder / "models")
     shutil.rmtree(first.journal.folder / "models")
     (other.journal.folder / "evaluations.jsonl").unlink()
-    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
-    (failed,) = study.evaluate_all(tmp_path, out, "error", ["here"])
+    assert study.evaluate_all(out, of, "skip", ["here"]) == []
+    (failed,) = study.evaluate_all(out, of, "error", ["here"])
     assert "1 of 1 models were not kept" in failed
 
 
-def test_a_slice_evaluates_what_it_trains_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
-    """Which goes on until its input ends, with what is evaluated of all that is trained."""
+def test_a_slice_evaluates_what_it_trains_in_processes_of_their_own(slices, tmp_path, monkeypatch):
+    """Which go on until their input ends: one for the tasks of every round, one for those of the last."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study = benchmark("study")
-    script = tmp_path / "stand_in.py"  # says what it was told, and whether it was left in peace until the end
-    script.write_text("import sys; print(sys.argv[1:]); sys.stdin.read(); open(sys.argv[-1], 'w').write('read')")
+    script = tmp_path / "stand_in.py"  # says how many threads it may have, where it was left in peace until the end
+    script.write_text(
+        "import os, sys; sys.stdin.read(); name, _, rounds = sys.argv[-3:]\n"
+        "open(f'{name}.{rounds}', 'w').write(os.environ['OMP_NUM_THREADS'] + ' ' + os.environ['NUMBA_NUM_THREADS'])"
+    )
     monkeypatch.setattr(study, "__file__", str(script))
-    done = tmp_path / "tail.txt"
-    monkeypatch.setattr(study, "EVALUATED", {str(done): study.Evaluated(("tail",))})
-    with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(done)]):
-        time.sleep(0.3)
-        assert not done.exists()
-    assert done.read_text() == "read"
+    monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
+    place = tmp_path / "done"
+    for asked, threads in (
+        (study.Evaluated(("tail",)), {"ended": "14 14"}),
+        (study.Evaluated((), ("ood",)), {"all": "14 14"}),
+        (study.Evaluated(("tail",), ("ood",)), {"all": "7 7", "ended": "7 7"}),
+    ):
+        monkeypatch.setattr(study, "EVALUATED", {str(place): asked})
+        with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(place)]):
+            time.sleep(0.3)
+            assert not [*tmp_path.glob("done.*")]
+        assert {path.suffix[1:]: path.read_text() for path in tmp_path.glob("done.*")} == threads
+        for path in tmp_path.glob("done.*"):
+            path.unlink()
     script.write_text("raise SystemExit(3)")
     with study.evaluating(tmp_path, tmp_path / "out", ["cifar10"]):
         pass  # nothing of it is evaluated: nothing is started
@@ -176,7 +188,7 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     passes = []
     monkeypatch.setattr(study, "evaluate_all", lambda *_: passes.append(1) or ["left out: this"])
     monkeypatch.setattr(study.select, "select", lambda *_: ([1] if len(passes) > 2 else [], [], []))
-    assert study.evaluate_beside(tmp_path, tmp_path, "skip", []) == ["left out: this"]
+    assert study.evaluate_beside(tmp_path, None, "skip", []) == ["left out: this"]
     assert len(passes) == 4, "once more behind the end"
     assert capsys.readouterr().out == "left out: this\n", "told once"
 

@@ -30,6 +30,10 @@ ROUNDS = ("last", "ended", "all")
 """Which rounds to look at: the last of each run, as far as it went; the last of the runs that have ended; every one."""
 
 
+Place = tuple[Run, int]
+"""A run, and the number of a line of its journal that is about a training."""
+
+
 class Seen(NamedTuple):
     """What a model makes of some items."""
 
@@ -116,13 +120,24 @@ def subjects(
     rounds: str = "last",
     missing: str = "error",
     wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
-    arithmetic: Any = None,
 ) -> Iterator[Subject]:
     """The models of these runs, run by run: of the rounds that `ROUNDS` says; of those that are `wanted`.
 
     Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
-    ("skip"). What is computed from their features is computed on `arithmetic`, or else where the learner trains.
+    ("skip").
     """
+    found = places(runs, rounds=rounds, missing=missing, wanted=wanted)
+    yield from subjects_at(found, experiment, dataset, learner)
+
+
+def places(
+    runs: list[Run],
+    *,
+    rounds: str = "last",
+    missing: str = "error",
+    wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
+) -> list[Place]:
+    """Where the models of `subjects` are: found out from the journals alone."""
     if missing not in MISSING:
         raise unknown("way with missing models", missing, MISSING)
     if rounds not in ROUNDS:
@@ -137,7 +152,19 @@ def subjects(
         raise BadInput(_not_kept(unkept, len(found)))
     if missing == "skip":
         found = [(run, number) for run, number in found if _kept(run, number)]
-    shelf: dict[Any, Any] = {}
+    return found
+
+
+def subjects_at(
+    found: Sequence[Place],
+    experiment: Experiment,
+    dataset: Dataset,
+    learner: Learner,
+    shelf: dict[Any, Any] | None = None,
+    arithmetic: Any = None,
+) -> Iterator[Subject]:
+    """The models at these places, loaded or trained again. The shelf may be one that others have filled."""
+    shelf = {} if shelf is None else shelf
     for start in range(0, len(found), TOGETHER):
         some = found[start : start + TOGETHER]
         again = [at for at, (run, number) in enumerate(some) if not _kept(run, number)]
@@ -162,7 +189,7 @@ def _kept(run: Run, number: int) -> bool:
     return model_folder(run.journal.folder, number).is_dir()
 
 
-def _not_kept(missing: list[tuple[Run, int]], wanted: int) -> str:
+def _not_kept(missing: list[Place], wanted: int) -> str:
     seconds = sum(run.lines[number].get("seconds", {}).get("train", 0.0) for run, number in missing)
     return (
         f"{len(missing)} of {wanted} models were not kept; run with --keep last (or all), or evaluate with --missing "
