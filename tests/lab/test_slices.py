@@ -69,6 +69,39 @@ def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys
     assert by_name["longer"] == pytest.approx(2 * by_name["whole"], abs=0.11), "seconds by images"
 
 
+def test_a_slice_that_is_cut_keeps_what_it_has_spent(slices, tmp_path, monkeypatch):
+    """After every training it notes what was done so far, in the place of what it had noted before."""
+    group, out = {"whole": experiment("digits"), "longer": experiment("digits(tail=0.3)")}, tmp_path / "out"
+    out.mkdir()
+    before = json.dumps({"experiment": "whole", "trainings": 7, "seconds": 1.0, "together": 6, "gpu": "H200"}) + "\n"
+    (out / "slices.jsonl").write_text(before)
+    heard = []
+
+    def dies(run):
+        heard.append(len(run.accuracies))
+        if len(heard) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(slices, "say", dies)
+    with pytest.raises(KeyboardInterrupt):
+        slices.train(group, tmp_path, out, 5.0, 1)
+    assert heard == [0, 0, 1, 2, 1]
+    text = (out / "slices.jsonl").read_text()
+    assert text.startswith(before)
+    cut = [json.loads(line) for line in text.splitlines()[1:]]
+    assert [(line["experiment"], line["trainings"], line["images"]) for line in cut] == [
+        ("whole", 2, 150),
+        ("longer", 1, 60),
+    ]
+    assert cut[0]["seconds"] == pytest.approx(2.5 * cut[1]["seconds"], abs=0.2)
+    monkeypatch.setattr(slices, "say", lambda run: None)
+    slices.train(group, tmp_path, out, 5.0, 1)
+    assert (out / "slices.jsonl").read_text().startswith(text)
+    (rest,) = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[3:]]
+    assert (rest["experiment"], rest["trainings"], rest["images"]) == ("longer", 1, 90), "45 labels"
+    assert cut[0]["slice"] == cut[1]["slice"] != rest["slice"]
+
+
 def test_a_slice_without_time_trains_nothing_and_says_so(slices, tmp_path, capsys):
     slices.train({"whole": experiment("digits")}, tmp_path, tmp_path / "out", 0.0, 2)
     assert "the slice is over" in capsys.readouterr().out
@@ -195,11 +228,19 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
     kept, out = tmp_path / "kept", tmp_path / "out"
-    for folder, lines in ((kept, "one\ntwo\n"), (out, "two\nthree\n")):
-        folder.mkdir()
-        (folder / "slices.jsonl").write_text(lines)
-    slices.keep(out, kept)
-    assert (kept / "slices.jsonl").read_text() == "one\ntwo\nthree\n"
+    one, two, three = (slices.spent(name, 2, 5.0, {"together": 6}) for name in ("one", "two", "three"))
+    early, late = ({**one, "slice": "a", "trainings": many} for many in (1, 2))
+    other = {**late, "slice": "b"}
+
+    def merged(*lines):
+        (out / "slices.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        slices.keep(out, kept)
+        return [json.loads(line) for line in (kept / "slices.jsonl").read_text().splitlines()]
+
+    out.mkdir()
+    assert merged(one, early, two) == [one, early, two]
+    assert merged(one, late, three) == [one, late, two, three], "the slice has grown"
+    assert merged(late, other) == [one, late, two, three, other], "another slice"
 
 
 def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices, tmp_path):
