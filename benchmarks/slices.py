@@ -9,20 +9,22 @@ import os
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput
+from ncalr.evaluate.subjects import Place, job_of, keep_again
 from ncalr.lab.claims import claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
-from ncalr.learn.learner import Job
+from ncalr.learn.learner import Job, fit_each
 from ncalr.learn.phase import Phase
 from ncalr.learn.recipes import recipe
 from ncalr.loop.journal import Journal
@@ -41,18 +43,20 @@ def train(
     minutes: float,
     together: int,
     seeds: Collection[int] | None = None,
+    lost: Mapping[str, Sequence[Place]] | None = None,
 ) -> None:
     """As many trainings as fit into the slice, in the order of the experiments; DIR/slices.jsonl says what each took.
 
     It says so after every training, so that a slice that is cut keeps what it has spent. Those with the same network
     are one queue, whatever their data and recipes: when one experiment has no more trainings to begin, the next one's
-    fill the card.
+    fill the card. Models of theirs that are `lost` come first, and lie where they lay.
     """
     from ncalr.learn import TorchLearner, torch_learner
 
     torch_learner.SAVE_SECONDS = math.inf  # a slice that is cut goes on from its journals, and its seconds are counted
     clock = Clock(minutes)
-    open_ = {name: one for name, one in experiments.items() if not _finished(out / name, seeds)}
+    lost = lost or {}
+    open_ = {name: one for name, one in experiments.items() if lost.get(name) or not _finished(out / name, seeds)}
     datasets = {text: _found(text, data) for text in dict.fromkeys(one.dataset for one in open_.values())}
     for network in dict.fromkeys(one.network for one in open_.values()):
         parts = {}
@@ -69,7 +73,13 @@ def train(
             bill.watch(run)
             say(run)
 
-        runs = conduct_together([*parts.values()], learner, watch, clock.too_late, seeds)
+        again = [
+            Lost(name, *place, replace(job_of(*place, datasets[part.experiment.dataset]), recipe=part.recipe))
+            for name, part in parts.items()
+            for place in lost.get(name, ())
+        ]
+        both = LostFirst(learner, again, clock, bill)
+        runs = conduct_together([*parts.values()], both, watch, clock.too_late, seeds)
         bill.write()
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
@@ -116,6 +126,46 @@ class Clock:
         return time.perf_counter() + seconds > self.deadline
 
 
+class Lost(NamedTuple):
+    """A model that is to be trained again."""
+
+    experiment: str
+    run: Run
+    round: int
+    job: Job
+
+
+class LostFirst:
+    """A learner that begins with models that are lost, side by side with what it is asked for."""
+
+    def __init__(self, learner: Any, lost: Sequence[Lost], clock: Clock, bill: Bill) -> None:
+        self.learner, self.lost, self.clock, self.bill = learner, lost, clock, bill
+
+    def fit_each(self, jobs: Iterator[Job | None]) -> Iterator[tuple[int, Any]]:
+        """Train on jobs as they come; only who gave them hears of their models."""
+        begun: list[Lost] = []
+
+        def both() -> Iterator[Job | None]:
+            for one in self.lost:
+                if not self.clock.too_late(one.job):
+                    begun.append(one)
+                    with one.run.journal.threads():
+                        yield one.job
+            yield from jobs
+
+        for at, model in fit_each(self.learner, both()):
+            if at < len(begun):
+                self._keep(begun[at], model)
+            else:
+                yield at - len(begun), model
+
+    def _keep(self, one: Lost, model: Any) -> None:
+        keep_again(model, one.run, one.round)
+        seen = epochs_of(one.job.recipe, {"began": model.record.began}) * len(one.job.ids)
+        self.bill.add(f"{one.experiment} again", 1, seen)
+        print(f"{one.experiment:<24}{one.run.strategy:<26}{one.run.seed}{len(one.job.ids):>8,}   again", flush=True)
+
+
 def trainings(out: Path, names: Collection[str]) -> int:
     """How many there are so far."""
     runs = [run for name in names if (out / name / "experiment.json").exists() for run in read_runs(out / name)]
@@ -141,16 +191,17 @@ class Bill:
         self.how = {"together": together, "slice": uuid.uuid4().hex[:12]}
         self.trainings, self.images = Counter(dict.fromkeys(parts, 0)), Counter[str]()
         self.known: dict[Path, int] = {}  # trainings of each run that were seen here
-        self.counted: set[Any] = set()
+        self.shared: set[Any] = set()  # first trainings
 
     def watch(self, run: Run) -> None:
         """Hear of a run: for the first time before anything is trained, then after each of its trainings."""
-        name = [*self.parts][run.part]
-        images = self._images(name, self.parts[name].experiment, run)
-        before = self.known.get(run.journal.path)
-        self.known[run.journal.path] = len(run.accuracies)
-        if before is not None:
-            self.add(name, len(run.accuracies) - before, images)
+        trained = [line for line in run.lines if "accuracy" in line]
+        before = self.known.setdefault(run.journal.path, len(trained))
+        self.known[run.journal.path] = len(trained)
+        if len(trained) > before:
+            name = [*self.parts][run.part]
+            images = self._images(self.parts[name].experiment, run, trained[before:])
+            self.add(name, len(trained) - before, images)
 
     def add(self, title: str, trainings: int, images: int) -> None:
         """Put something on the bill."""
@@ -170,14 +221,13 @@ class Bill:
             ),
         )
 
-    def _images(self, name: str, one: Experiment, run: Run) -> int:
-        """Those of trainings that were not counted yet; a first one that runs of a seed share is the first one's."""
+    def _images(self, one: Experiment, run: Run, trained: Sequence[Line]) -> int:
+        """Those of new trainings; a first one that runs of a seed share is the first one's."""
         found = 0
-        for number, line in enumerate(line for line in run.lines if "accuracy" in line):
-            shared = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"])
-            key = (name, run.strategy, run.seed, number) if number else shared
-            found += 0 if key in self.counted else epochs_of(one.recipe, line) * line["labelled"]
-            self.counted.add(key)
+        for line in trained:
+            key = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"]) if line["round"] == 1 else None
+            found += 0 if key in self.shared else epochs_of(one.recipe, line) * line["labelled"]
+            self.shared |= {key} - {None}
         return found
 
 

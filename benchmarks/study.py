@@ -9,8 +9,10 @@
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
-Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
-again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). The last
+models of runs that ended unevaluated are trained again by `run --evaluate`, before everything else; all that are
+missing, one experiment after the other, by `evaluate --missing retrain`. No report is written here: `ncalr report
+DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from slices import keep, status, train  # noqa: E402
 
 from ncalr.errors import NcalrError  # noqa: E402
 from ncalr.evaluate.driver import Evaluator  # noqa: E402
+from ncalr.evaluate.subjects import Place  # noqa: E402
 from ncalr.evaluate.tasks import Wishes  # noqa: E402
 from ncalr.lab.evaluations import read_evaluations  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
@@ -221,6 +224,12 @@ def evaluate_all(
     return failed
 
 
+def lost(out: Path, of: Callable[[str], Evaluator], names: Collection[str]) -> dict[str, list[Place]]:
+    """Models of ended runs, by experiment, that have still to be evaluated and went with their machine."""
+    there = [name for name in names if name in EVALUATED and (out / name / "experiment.json").exists()]
+    return {name: of(name).lost([*EVALUATED[name].every, *EVALUATED[name].last]) for name in there}
+
+
 @contextmanager
 def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
     """Evaluate what is trained meanwhile, in processes of their own that ask nothing of the card but forward passes.
@@ -303,8 +312,9 @@ def main() -> None:
         where = (arguments.data, arguments.out)
         everything = plan()
         chosen = {name: everything[name] for name in arguments.only or everything}
+        again = lost(arguments.out, evaluators(*where), chosen) if arguments.evaluate else {}
         with evaluating(*where, arguments.only) if arguments.evaluate else nullcontext():
-            train(chosen, *where, arguments.minutes, arguments.together)
+            train(chosen, *where, arguments.minutes, arguments.together, None, again)
     elif arguments.what == "evaluate":
         again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
         of = evaluators(arguments.data, arguments.out, arithmetic)

@@ -184,6 +184,51 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert "1 of 1 models were not kept" in failed
 
 
+def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
+    """The last ones of runs that have ended; what is found of them says that they are not the first ones."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    asked = study.Evaluated(("separation",), ("calibration",))
+    monkeypatch.setattr(study, "EVALUATED", {"here": asked, "nowhere": asked})
+    out, one = tmp_path / "out", replace(experiment("digits"), keep=asked.keep, seeds=2)
+    slices.train({"here": one, "other": experiment("digits")}, tmp_path, out, 5.0, 2)
+    study.evaluate_all(out, study.evaluators(tmp_path, out), "error", [], ["all"])
+    first, second = read_runs(out / "here")
+    models = [run.journal.folder / "models" / "round-02" for run in (first, second)]
+    record = json.loads((models[0] / "model.json").read_text())["record"]
+    for run in (first, second):
+        shutil.rmtree(run.journal.folder / "models")
+    study.evaluate_all(out, study.evaluators(tmp_path, out), "retrain", [], ["ended"])
+    assert study.lost(out, study.evaluators(tmp_path, out), ["here", "nowhere", "other"]) == {"here": []}
+    journal, found = first.journal.folder / "journal.jsonl", first.journal.folder / "evaluations.jsonl"
+    found.write_text("".join(found.read_text().splitlines(keepends=True)[:2]))  # separation is missing
+    journal.write_text(journal.read_text().replace(f'"accuracy": {first.accuracies[-1][1]}', '"accuracy": 0.25'))
+    more = {"here": one, "more": replace(experiment("digits"), strategies=("margin", "random"), seeds=1)}
+    again = study.lost(out, study.evaluators(tmp_path, out), more)
+    assert [(run.seed, number) for run, number in again["here"]] == [(0, 2)]
+    before = len((out / "slices.jsonl").read_text().splitlines())
+    capsys.readouterr()
+    slices.train({"here": one}, tmp_path, out, 0.0, 2, None, again)
+    assert not models[0].exists(), "there is no time"
+    slices.train(more, tmp_path, out, 5.0, 2, None, again)
+    assert [path.exists() for path in models] == [True, False]
+    assert [len(run.accuracies) for run in read_runs(out / "more")] == [2, 2]
+    assert [len(run.accuracies) for run in read_runs(out / "here")] == [2, 2]
+    noted = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[before:]]
+    assert {line["experiment"]: (line["trainings"], line["images"]) for line in noted} == {
+        "here again": (1, 2 * 45),
+        "more": (4, 2 * (30 + 45 + 45)),
+    }
+    now = json.loads((models[0] / "model.json").read_text())["record"]
+    assert now["history"] == record["history"], "the same training"
+    assert now["notes"] == [*record["notes"], "trained again"]
+    assert study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", []) == []
+    *_, line = read_evaluations(first)
+    assert (line["task"], line["round"]) == ("separation", 2)
+    assert line["notes"] == [f"trained again: accuracy {100 * first.accuracies[-1][1]:.2f} %, the journal has 25.00 %"]
+    assert study.lost(out, study.evaluators(tmp_path, out), more) == {"here": []}
+
+
 def test_a_slice_evaluates_what_it_trains_in_processes_of_their_own(slices, tmp_path, monkeypatch):
     """Which go on until their input ends: one for the tasks of every round, one for those of the last."""
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -17,7 +17,7 @@ from typing import Any
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, unknown
-from ncalr.evaluate.subjects import Place, Subject, places, subjects_at
+from ncalr.evaluate.subjects import Place, Subject, kept, places, subjects_at
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, VERSION, read_evaluations
 from ncalr.lab.experiment import Experiment
@@ -86,24 +86,30 @@ class Evaluator:
         if not tasks:
             raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
         runs = read_runs(self.folder) if runs is None else runs
-        known = {run.journal.path: read_evaluations(run) for run in runs}
-
-        def left(lines: list[Line], number: int) -> list[str]:
-            return [task for task in tasks if not _found(lines, number, task, self.wishes)]
-
-        def wanted(run: Run, number: int) -> list[str]:
-            return left(known[run.journal.path], number)
-
-        found = places(runs, rounds=rounds, missing=missing, wanted=wanted)
+        found = places(runs, rounds=rounds, missing=missing, wanted=self._wanted(tasks, runs))
         done = 0
         for subject in self._subjects(found):
-            for task in left(read_evaluations(subject.run), subject.round):
+            for task in self._left(tasks, read_evaluations(subject.run), subject.round):
                 line = _line(subject, task, self.wishes, TASKS[task](subject, self.wishes))
                 _append(subject.run, line)
                 done += 1
                 if say is not None:
                     say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
         return done
+
+    def lost(self, tasks: Sequence[str]) -> list[Place]:
+        """The last models of runs that have ended which these tasks would still look at, and which are not there."""
+        runs = [run for run in read_runs(self.folder) if run.ended]
+        found = places(runs, missing="retrain", wanted=self._wanted(tasks, runs)) if runs else []
+        return [place for place in found if not kept(*place)]
+
+    def _wanted(self, tasks: Sequence[str], runs: list[Run]) -> Callable[[Run, int], list[str]]:
+        """The tasks that have still to look at a model, by what is there now."""
+        known = {run.journal.path: read_evaluations(run) for run in runs}
+        return lambda run, number: self._left(tasks, known[run.journal.path], number)
+
+    def _left(self, tasks: Sequence[str], lines: list[Line], number: int) -> list[str]:
+        return [task for task in tasks if not _found(lines, number, task, self.wishes)]
 
     def _subjects(self, found: list[Place]) -> Iterator[Subject]:
         if found:
