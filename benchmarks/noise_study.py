@@ -37,7 +37,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-from slices import Clock, keep, note, status, train  # noqa: E402
+from slices import Clock, keep, note, spent, status, train  # noqa: E402
 
 from ncalr.data.dataset import Dataset, load  # noqa: E402
 from ncalr.dynamics import aum  # noqa: E402
@@ -177,7 +177,7 @@ def audit_all(data: Path, out: Path, minutes: float, together: int) -> None:
                 )
             _append(out / "audit.jsonl", here | {"done": True})
         took = time.perf_counter() - began
-        note(out, f"audit {seed} {recipe}", sum(map(len, jobs)), took, {"together": together})
+        note(out, spent(f"audit {seed} {recipe}", sum(map(len, jobs)), took, {"together": together}))
 
 
 def audit_parts(out: Path) -> dict[tuple[int, str], list[tuple[str, str]]]:

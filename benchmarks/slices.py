@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import time
-from collections import deque
-from collections.abc import Collection, Mapping
+import uuid
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ncalr.data.dataset import Dataset, load
+from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput
+from ncalr.evaluate.subjects import Place, job_of, keep_again
 from ncalr.lab.claims import claim_experiment
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Part, Run, conduct_together, read_runs
 from ncalr.lab.session import settings_of
-from ncalr.learn.learner import Job
+from ncalr.learn.learner import Job, fit_each
 from ncalr.learn.phase import Phase
 from ncalr.learn.recipes import recipe
 from ncalr.loop.journal import Journal
 
 Group = Mapping[str, Experiment]
 """Experiments by name."""
+Line = dict[str, Any]
+SLICES = "slices.jsonl"
+"""Where a folder has what its slices took."""
 
 
 def train(
@@ -33,17 +43,20 @@ def train(
     minutes: float,
     together: int,
     seeds: Collection[int] | None = None,
+    lost: Mapping[str, Sequence[Place]] | None = None,
 ) -> None:
     """As many trainings as fit into the slice, in the order of the experiments; DIR/slices.jsonl says what each took.
 
-    Those with the same network are one queue, whatever their data and recipes: when one experiment has no more
-    trainings to begin, the next one's fill the card.
+    It says so after every training, so that a slice that is cut keeps what it has spent. Those with the same network
+    are one queue, whatever their data and recipes: when one experiment has no more trainings to begin, the next one's
+    fill the card. Models of theirs that are `lost` come first, and lie where they lay.
     """
     from ncalr.learn import TorchLearner, torch_learner
 
     torch_learner.SAVE_SECONDS = math.inf  # a slice that is cut goes on from its journals, and its seconds are counted
     clock = Clock(minutes)
-    open_ = {name: one for name, one in experiments.items() if not _finished(out / name, seeds)}
+    lost = lost or {}
+    open_ = {name: one for name, one in experiments.items() if lost.get(name) or not _finished(out / name, seeds)}
     datasets = {text: _found(text, data) for text in dict.fromkeys(one.dataset for one in open_.values())}
     for network in dict.fromkeys(one.network for one in open_.values()):
         parts = {}
@@ -52,20 +65,22 @@ def train(
             if one.network == network and dataset is not None and _fits(one, dataset, out / name):
                 settings, classes = settings_of(one, dataset, data), len(dataset.classes)
                 parts[name] = Part(one, settings, classes, out / name, one.recipe)
-        mine = {name: open_[name] for name in parts}
-        began, before, seen = time.perf_counter(), {name: trainings(out, [name]) for name in mine}, images(out, mine)
         learner = TorchLearner(network, together=together, progress=False)
+        bill = Bill(out, parts, learner.together)
 
-        def watch(run: Run) -> None:
+        def watch(run: Run, bill: Bill = bill) -> None:
             clock.watch(run)
+            bill.watch(run)
             say(run)
 
-        runs = conduct_together([*parts.values()], learner, watch, clock.too_late, seeds)
-        spent = time.perf_counter() - began
-        seen = {name: count - seen[name] for name, count in images(out, mine).items()}
-        for name in parts:
-            share = spent * seen[name] / max(sum(seen.values()), 1)
-            note(out, name, trainings(out, [name]) - before[name], share, {"together": learner.together}, seen[name])
+        again = [
+            Lost(name, *place, replace(job_of(*place, datasets[part.experiment.dataset]), recipe=part.recipe))
+            for name, part in parts.items()
+            for place in lost.get(name, ())
+        ]
+        both = LostFirst(learner, again, clock, bill)
+        runs = conduct_together([*parts.values()], both, watch, clock.too_late, seeds)
+        bill.write()
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return
@@ -111,6 +126,46 @@ class Clock:
         return time.perf_counter() + seconds > self.deadline
 
 
+class Lost(NamedTuple):
+    """A model that is to be trained again."""
+
+    experiment: str
+    run: Run
+    round: int
+    job: Job
+
+
+class LostFirst:
+    """A learner that begins with models that are lost, side by side with what it is asked for."""
+
+    def __init__(self, learner: Any, lost: Sequence[Lost], clock: Clock, bill: Bill) -> None:
+        self.learner, self.lost, self.clock, self.bill = learner, lost, clock, bill
+
+    def fit_each(self, jobs: Iterator[Job | None]) -> Iterator[tuple[int, Any]]:
+        """Train on jobs as they come; only who gave them hears of their models."""
+        begun: list[Lost] = []
+
+        def both() -> Iterator[Job | None]:
+            for one in self.lost:
+                if not self.clock.too_late(one.job):
+                    begun.append(one)
+                    with one.run.journal.threads():
+                        yield one.job
+            yield from jobs
+
+        for at, model in fit_each(self.learner, both()):
+            if at < len(begun):
+                self._keep(begun[at], model)
+            else:
+                yield at - len(begun), model
+
+    def _keep(self, one: Lost, model: Any) -> None:
+        keep_again(model, one.run, one.round)
+        seen = epochs_of(one.job.recipe, {"began": model.record.began}) * len(one.job.ids)
+        self.bill.add(f"{one.experiment} again", 1, seen)
+        print(f"{one.experiment:<24}{one.run.strategy:<26}{one.run.seed}{len(one.job.ids):>8,}   again", flush=True)
+
+
 def trainings(out: Path, names: Collection[str]) -> int:
     """How many there are so far."""
     runs = [run for name in names if (out / name / "experiment.json").exists() for run in read_runs(out / name)]
@@ -128,31 +183,91 @@ def epochs_of(text: str, line: Mapping[str, Any]) -> int:
     return int(line["began"]) + how.checkpoints - 1 if how.stop else how.epochs
 
 
-def images(out: Path, experiments: Group) -> dict[str, int]:
-    """How many images each has trained on so far; a first training that runs of a seed share is the first one's."""
-    counted: set[Any] = set()
-    found = dict.fromkeys(experiments, 0)
-    for name, one in experiments.items():
-        for run in read_runs(out / name) if (out / name / "experiment.json").exists() else []:
-            trained = [line for line in run.lines if "accuracy" in line]
-            for number, line in enumerate(trained):
-                shared = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"])
-                key = (name, run.strategy, run.seed, number) if number else shared
-                found[name] += 0 if key in counted else epochs_of(one.recipe, line) * line["labelled"]
-                counted.add(key)
-    return found
+class Bill:
+    """What a slice has spent so far: a line of slices.jsonl for each experiment, written again after every training."""
+
+    def __init__(self, out: Path, parts: Mapping[str, Part], together: int) -> None:
+        self.out, self.parts, self.began = out, parts, time.perf_counter()
+        self.how = {"together": together, "slice": uuid.uuid4().hex[:12]}
+        self.trainings, self.images = Counter(dict.fromkeys(parts, 0)), Counter[str]()
+        self.known: dict[Path, int] = {}  # trainings of each run that were seen here
+        self.shared: set[Any] = set()  # first trainings
+
+    def watch(self, run: Run) -> None:
+        """Hear of a run: for the first time before anything is trained, then after each of its trainings."""
+        trained = [line for line in run.lines if "accuracy" in line]
+        before = self.known.setdefault(run.journal.path, len(trained))
+        self.known[run.journal.path] = len(trained)
+        if len(trained) > before:
+            name = [*self.parts][run.part]
+            images = self._images(self.parts[name].experiment, run, trained[before:])
+            self.add(name, len(trained) - before, images)
+
+    def add(self, title: str, trainings: int, images: int) -> None:
+        """Put something on the bill."""
+        self.trainings[title] += trainings
+        self.images[title] += images
+        self.write()
+
+    def write(self) -> None:
+        """Its lines, in the place of those that it wrote before; seconds are shared out by images."""
+        each = (time.perf_counter() - self.began) / max(self.images.total(), 1)
+        note(
+            self.out,
+            *(
+                spent(title, done, each * self.images[title], self.how, self.images[title])
+                for title, done in self.trainings.items()
+                if done
+            ),
+        )
+
+    def _images(self, one: Experiment, run: Run, trained: Sequence[Line]) -> int:
+        """Those of new trainings; a first one that runs of a seed share is the first one's."""
+        found = 0
+        for line in trained:
+            key = (one.dataset, one.noise, one.recipe, run.seed, line["labelled"]) if line["round"] == 1 else None
+            found += 0 if key in self.shared else epochs_of(one.recipe, line) * line["labelled"]
+            self.shared |= {key} - {None}
+        return found
 
 
-def note(out: Path, title: str, done: int, seconds: float, how: Mapping[str, Any], seen: int = 0) -> None:
-    """Write down what a piece of work took, where anything was done."""
+def spent(title: str, done: int, seconds: float, how: Mapping[str, Any], seen: int = 0) -> Line:
+    """What a piece of work took, as a line of slices.jsonl."""
     import torch
 
-    if not done:
-        return
-    spent = {"experiment": title, "trainings": done, "seconds": round(seconds, 1)}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    with (out / "slices.jsonl").open("a") as log:
-        log.write(json.dumps({**spent, **({"images": seen} if seen else {}), **how, "gpu": gpu}) + "\n")
+    what = {"experiment": title, "trainings": done, "seconds": round(seconds, 1)}
+    return {**what, **({"images": seen} if seen else {}), **how, "gpu": gpu}
+
+
+def note(out: Path, *lines: Line) -> None:
+    """Write down what was spent, in the place of what the same slice has noted of the same work before."""
+    if not lines:
+        return
+    with _alone(out):
+        path = out / SLICES
+        known = path.read_text() if path.exists() else ""
+        write_whole(path, merged(known, "".join(json.dumps(line) + "\n" for line in lines)))
+
+
+def merged(known: str, new: str) -> str:
+    """Lines of slices.jsonl and later ones; what a slice has noted again takes the place of what it noted before."""
+    found: dict[Any, str] = {}
+    for text in (*known.splitlines(), *new.splitlines()):
+        line = json.loads(text)
+        found[(line["slice"], line["experiment"]) if "slice" in line else text] = text
+    return "".join(text + "\n" for text in found.values())
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Nobody else is inside meanwhile: another process may note what it has spent on other seeds."""
+    place = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def status(out: Path, plan: Group) -> None:
@@ -167,7 +282,7 @@ def keep(out: Path, target: Path) -> None:
 
     Posteriors that were learnt go too, where a run has ended: they are most of its journal, and nothing needs them.
     """
-    for source in sorted(out.rglob("*.json*")):
+    for source in sorted((*out.rglob("*.json"), *out.rglob("*.jsonl"))):
         if {"models", "training"} & set(source.relative_to(out).parts):
             continue
         place = target / source.relative_to(out)
@@ -179,9 +294,8 @@ def keep(out: Path, target: Path) -> None:
                 for line in lines:
                     line.get("consensus", {}).pop("soft", None)
             text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        elif source.name == "slices.jsonl" and place.exists():  # one that did not begin from a copy of it
-            known = place.read_text().splitlines(keepends=True)
-            text = "".join([*known, *(line for line in text.splitlines(keepends=True) if line not in known)])
+        elif source.name == SLICES and place.exists():  # one that did not begin from a copy of it, or has grown
+            text = merged(place.read_text(), text)
         elif source.name == "environment.json":
             facts = _without_system(json.loads(text))
             if "later" in facts:

@@ -9,8 +9,10 @@
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
-Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`), or trains
-again with `--missing retrain`. No report is written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). The last
+models of runs that ended unevaluated are trained again by `run --evaluate`, before everything else; all that are
+missing, one experiment after the other, by `evaluate --missing retrain`. No report is written here: `ncalr report
+DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -21,18 +23,22 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-from slices import keep, status, train, trainings  # noqa: E402
+from slices import keep, status, train  # noqa: E402
 
 from ncalr.errors import NcalrError  # noqa: E402
+from ncalr.evaluate.driver import Evaluator  # noqa: E402
+from ncalr.evaluate.subjects import Place  # noqa: E402
+from ncalr.evaluate.tasks import Wishes  # noqa: E402
 from ncalr.lab.evaluations import read_evaluations  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.protocols import PROTOCOLS  # noqa: E402
@@ -99,6 +105,10 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the varia
 }
 
 
+ROUNDS = ("all", "ended")
+"""Which rounds evaluations are asked of: every one, and the last of a run that has ended."""
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """What is asked of the models of an experiment: tasks of every round, and tasks of the last one."""
@@ -106,6 +116,10 @@ class Evaluated:
     last: tuple[str, ...] = ()
     every: tuple[str, ...] = ()
     wishes: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, rounds: str) -> tuple[str, ...]:
+        """The tasks of these rounds."""
+        return {"all": self.every, "ended": self.last}[rounds]
 
     @property
     def keep(self) -> str:
@@ -115,7 +129,7 @@ class Evaluated:
 
 EVALUATED = {
     "mini_imagenet": Evaluated(
-        ("probe", "separation", "calibration"),
+        ("separation", "calibration", "probe"),  # what is quick first: models are lost with their machine
         ("ood",),
         {
             "ood": ("near:tiny_imagenet_ood", "far:dtd10", "far:svhn10k(size=64)"),
@@ -178,58 +192,83 @@ def small() -> dict[str, Experiment]:
     return {**sets, **changed, "digits-fresh": fresh}  # a lead of the first ten seeds, on seeds that nobody had seen
 
 
-def evaluate_all(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
-    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
-    from ncalr.evaluate.driver import evaluate
-    from ncalr.evaluate.tasks import Wishes
+def evaluators(data: Path, out: Path, arithmetic: str | None = None) -> Callable[[str], Evaluator]:
+    """What evaluates an experiment, by its name: one and the same whenever it is asked for."""
 
+    @cache
+    def of(name: str) -> Evaluator:
+        return Evaluator(out / name, Wishes(**EVALUATED[name].wishes, root=data), arithmetic=arithmetic)
+
+    return of
+
+
+def evaluate_all(
+    out: Path, of: Callable[[str], Evaluator], missing: str, only: list[str], rounds: Collection[str] = ROUNDS
+) -> list[str]:
+    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
     failed = []
     for name, asked in EVALUATED.items():
-        if (only and name not in only) or not trainings(out, [name]):
+        if (only and name not in only) or not (out / name / "experiment.json").exists():
             continue
-        began = time.perf_counter()
-        before = _evaluations(out / name)
-        wishes = Wishes(**asked.wishes, root=data)
-        ended = any(run.ended for run in read_runs(out / name))
-        wanted = [*((task, "all") for task in asked.every), *((task, "ended") for task in asked.last if ended)]
-        for task, rounds in wanted:
+        began, done = time.perf_counter(), 0
+        runs = read_runs(out / name)
+        there = {"all": any(run.accuracies for run in runs), "ended": any(run.ended for run in runs)}
+        wanted = [(task, which) for which in rounds if there[which] for task in asked.of(which)]
+        for task, which in wanted:
             try:
-                evaluate(out / name, [task], rounds=rounds, wishes=wishes, missing=missing, say=_say)
+                done += of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs)
             except NcalrError as error:  # the others go on: data of one task may be missing, for instance
                 failed.append(f"left out: {task} of {name}: {error}")
-        done = _evaluations(out / name) - before
         if done:
             _say(f"{name}: {done} evaluations in {time.perf_counter() - began:.0f} s")
     return failed
 
 
+def lost(out: Path, of: Callable[[str], Evaluator], names: Collection[str]) -> dict[str, list[Place]]:
+    """Models of ended runs, by experiment, that have still to be evaluated and went with their machine."""
+    there = [name for name in names if name in EVALUATED and (out / name / "experiment.json").exists()]
+    return {name: of(name).lost([*EVALUATED[name].every, *EVALUATED[name].last]) for name in there}
+
+
 @contextmanager
 def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
-    """Evaluate what is trained meanwhile, in a process of its own: mostly a processor's work, it leaves the card alone.
+    """Evaluate what is trained meanwhile, in processes of their own that ask nothing of the card but forward passes.
 
-    It goes on until its input ends, and once more over what was trained last.
+    One has the tasks of every round, one those of the last, so that neither waits for the other. They go on until their
+    input ends, and once more over what was trained last.
     """
-    names = [name for name in only if name in EVALUATED]
-    if only and not names:
-        yield
-        return
+    names = [name for name in EVALUATED if not only or name in only]
+    rounds = [which for which in ROUNDS if any(EVALUATED[name].of(which) for name in names)]
     words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
     words += [word for name in names for word in ("--only", name)]
-    few = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 2) // 2, 1))}
-    with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
+    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores(len(rounds))))
+    how: dict[str, Any] = {"stdin": subprocess.PIPE, "env": {**os.environ, **few}}
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(subprocess.Popen(["nice", *words, "--rounds", which], **how)) for which in rounds
+        ]
         yield
-        assert child.stdin is not None
-        child.stdin.close()
-        if child.wait():
-            raise SystemExit(child.returncode)
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.close()
+        codes = [child.wait() for child in children]
+    if any(codes):
+        raise SystemExit(max(codes, key=abs))
 
 
-def evaluate_beside(data: Path, out: Path, missing: str, only: list[str]) -> list[str]:
+def spare_cores(children: int) -> int:
+    """How many cores each of so many processes may have beside a training, whose own process has two."""
+    return max(((os.cpu_count() or 2) - 2) // max(children, 1), 1)
+
+
+def evaluate_beside(
+    out: Path, of: Callable[[str], Evaluator], missing: str, only: list[str], rounds: Collection[str] = ROUNDS
+) -> list[str]:
     """Evaluate again and again until the standard input ends; what failed the last time."""
     told: set[str] = set()
     ended = False
     while True:
-        failed = evaluate_all(data, out, missing, only)
+        failed = evaluate_all(out, of, missing, only, rounds)
         for line in sorted({*failed} - told):
             _say(line)
         told |= {*failed}
@@ -251,10 +290,6 @@ def evaluations_of(out: Path) -> list[tuple[str, str, int, int]]:
     return found
 
 
-def _evaluations(folder: Path) -> int:
-    return sum(len(read_evaluations(run)) for run in read_runs(folder))
-
-
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -271,16 +306,20 @@ def main() -> None:
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training")
     parser.add_argument("--beside", action="store_true", help="evaluate again and again until the standard input ends")
+    parser.add_argument("--rounds", choices=ROUNDS, help="tasks of every round alone, or of the last of ended runs")
     arguments = parser.parse_args()
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
         everything = plan()
         chosen = {name: everything[name] for name in arguments.only or everything}
+        again = lost(arguments.out, evaluators(*where), chosen) if arguments.evaluate else {}
         with evaluating(*where, arguments.only) if arguments.evaluate else nullcontext():
-            train(chosen, *where, arguments.minutes, arguments.together)
+            train(chosen, *where, arguments.minutes, arguments.together, None, again)
     elif arguments.what == "evaluate":
-        again = evaluate_beside if arguments.beside else evaluate_all
-        failed = again(arguments.data, arguments.out, arguments.missing, arguments.only)
+        again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
+        of = evaluators(arguments.data, arguments.out, arithmetic)
+        rounds = [arguments.rounds] if arguments.rounds else ROUNDS
+        failed = again(arguments.out, of, arguments.missing, arguments.only, rounds)
         if failed:
             raise SystemExit("\n".join(failed))
     elif arguments.what == "keep":

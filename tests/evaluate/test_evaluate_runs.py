@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from types import SimpleNamespace
@@ -43,8 +44,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def unkept(folder, tmp_path_factory):
     """The same experiment, whose models were not kept."""
-    import shutil
-
     out = tmp_path_factory.mktemp("unkept") / "experiment"
     shutil.copytree(folder, out, ignore=shutil.ignore_patterns("models", EVALUATIONS))
     return out
@@ -131,6 +130,32 @@ def test_what_was_found_is_not_computed_again(folder, monkeypatch):
     monkeypatch.setitem(TASKS, "calibration", lambda *_: pytest.fail("computed again"))
     evaluate(folder, ["calibration"], device="cpu")
     assert [(run.journal.folder / EVALUATIONS).read_bytes() for run in read_runs(folder)] == before
+
+
+def test_data_and_learner_are_read_for_the_first_model_and_kept_for_later_passes(folder, tmp_path, monkeypatch):
+    out = tmp_path / "experiment"
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(EVALUATIONS))
+    first, *_ = read_runs(out)
+    later = first.journal.folder / "models" / "round-02"
+    later.rename(tmp_path / "later")
+    read = []
+    for name in ("load", "fingerprint"):
+        usual = getattr(driver, name)
+        spy = lambda *given, name=name, usual=usual: read.append(name) or usual(*given)  # noqa: E731
+        monkeypatch.setattr(driver, name, spy)
+    monkeypatch.setattr("ncalr.evaluate.tasks.strangers", lambda *given: read.append("strangers") or strangers(*given))
+    evaluator = driver.Evaluator(out, Wishes(scores=("msp",)), device="cpu")
+    assert evaluator.run(["ood"], rounds="all", missing="skip") == 7
+    assert read == ["load", "fingerprint", "strangers"]
+    learner = evaluator._read[2]
+    later.parent.mkdir(exist_ok=True)
+    (tmp_path / "later").rename(later)
+    assert evaluator.run(["ood"], rounds="all", missing="skip") == 1
+    assert read == ["load", "fingerprint", "strangers"]
+    assert evaluator._read[2] is learner
+    fresh = driver.Evaluator(out, Wishes(scores=("msp",)), device="cpu")
+    assert fresh.run(["ood"], rounds="all", missing="skip") == 0
+    assert read == ["load", "fingerprint", "strangers"], "nothing new: journals alone are read"
 
 
 def test_two_evaluations_at_once_lose_no_line(tmp_path):
@@ -242,6 +267,20 @@ def test_probes_and_discovery_are_computed_where_the_learner_is(folder, monkeypa
     assert replace(subject, learner=object()).device is None
 
 
+def test_a_card_is_asked_for_nothing_but_features_where_the_arithmetic_is_elsewhere(folder):
+    """There is no such card: whoever computed anything there would fail."""
+    away = SimpleNamespace(device="cuda:7", load=learner().load)
+    tasks = [task for task in TASKS if task not in ("transfer", "audit")]  # these train networks
+    wishes = Wishes(ood=("near:novel",), scores=("msp", "knn(k=3)"), probes=("digits",), inits=1, estimate=9, seed=3)
+    with pytest.raises(BadInput, match="device 'cuda:7' cannot be used here"):
+        evaluate(folder, tasks, wishes=wishes, learner=away)
+    lines = evaluate(folder, tasks, wishes=wishes, learner=away, arithmetic="cpu")
+    done = [(line["task"], line["wishes"]) for line in lines if line["round"] == 2]
+    assert all(done.count((task, wishes.of(task))) == 4 for task in tasks)
+    seen = next(subjects(EXPERIMENT, read_runs(folder), load(EXPERIMENT.dataset), away))
+    assert {type(array) for array in (*seen.labelled, *seen.tested)} == {np.ndarray}
+
+
 def test_the_number_of_classes_is_estimated_where_the_learner_is_and_the_older_assignment_is_there(folder, monkeypatch):
     import ncalr.evaluate.discovery as discovery
 
@@ -261,8 +300,6 @@ def test_the_number_of_classes_is_estimated_where_the_learner_is_and_the_older_a
 
 
 def test_models_that_were_not_kept_can_be_left_out(folder, tmp_path):
-    import shutil
-
     out = tmp_path / "experiment"
     shutil.copytree(folder, out, ignore=shutil.ignore_patterns(EVALUATIONS))
     for run in read_runs(out)[1:]:
@@ -276,8 +313,6 @@ def test_models_that_were_not_kept_can_be_left_out(folder, tmp_path):
 
 
 def test_runs_that_go_on_can_be_left_out(folder, tmp_path):
-    import shutil
-
     out = tmp_path / "experiment"
     shutil.copytree(folder, out, ignore=shutil.ignore_patterns(EVALUATIONS))
     first, *others = read_runs(out)

@@ -69,6 +69,39 @@ def test_experiments_on_several_data_sets_are_one_queue(slices, tmp_path, capsys
     assert by_name["longer"] == pytest.approx(2 * by_name["whole"], abs=0.11), "seconds by images"
 
 
+def test_a_slice_that_is_cut_keeps_what_it_has_spent(slices, tmp_path, monkeypatch):
+    """After every training it notes what was done so far, in the place of what it had noted before."""
+    group, out = {"whole": experiment("digits"), "longer": experiment("digits(tail=0.3)")}, tmp_path / "out"
+    out.mkdir()
+    before = json.dumps({"experiment": "whole", "trainings": 7, "seconds": 1.0, "together": 6, "gpu": "H200"}) + "\n"
+    (out / "slices.jsonl").write_text(before)
+    heard = []
+
+    def dies(run):
+        heard.append(len(run.accuracies))
+        if len(heard) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(slices, "say", dies)
+    with pytest.raises(KeyboardInterrupt):
+        slices.train(group, tmp_path, out, 5.0, 1)
+    assert heard == [0, 0, 1, 2, 1]
+    text = (out / "slices.jsonl").read_text()
+    assert text.startswith(before)
+    cut = [json.loads(line) for line in text.splitlines()[1:]]
+    assert [(line["experiment"], line["trainings"], line["images"]) for line in cut] == [
+        ("whole", 2, 150),
+        ("longer", 1, 60),
+    ]
+    assert cut[0]["seconds"] == pytest.approx(2.5 * cut[1]["seconds"], abs=0.2)
+    monkeypatch.setattr(slices, "say", lambda run: None)
+    slices.train(group, tmp_path, out, 5.0, 1)
+    assert (out / "slices.jsonl").read_text().startswith(text)
+    (rest,) = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[3:]]
+    assert (rest["experiment"], rest["trainings"], rest["images"]) == ("longer", 1, 90), "45 labels"
+    assert cut[0]["slice"] == cut[1]["slice"] != rest["slice"]
+
+
 def test_a_slice_without_time_trains_nothing_and_says_so(slices, tmp_path, capsys):
     slices.train({"whole": experiment("digits")}, tmp_path, tmp_path / "out", 0.0, 2)
     assert "the slice is over" in capsys.readouterr().out
@@ -132,7 +165,8 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     for run in read_runs(out / "later"):  # no run of it has ended
         path = run.journal.folder / "journal.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    (failed, other_failed) = study.evaluate_all(tmp_path, out, "skip", [])
+    of = study.evaluators(tmp_path, out, "cpu")
+    (failed, other_failed) = study.evaluate_all(out, of, "skip", [])
     assert failed.startswith("left out: calibration of elsewhere: ")
     assert other_failed.startswith("left out: separation of elsewhere: ")
     said = capsys.readouterr().out
@@ -140,29 +174,85 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert "here: 4 evaluations" in said
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
-    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
+    assert study.evaluate_all(out, of, "skip", ["here"]) == []
     assert capsys.readouterr().out == ""
     shutil.rmtree(other.journal.folder / "models")
     shutil.rmtree(first.journal.folder / "models")
     (other.journal.folder / "evaluations.jsonl").unlink()
-    assert study.evaluate_all(tmp_path, out, "skip", ["here"]) == []
-    (failed,) = study.evaluate_all(tmp_path, out, "error", ["here"])
+    assert study.evaluate_all(out, of, "skip", ["here"]) == []
+    (failed,) = study.evaluate_all(out, of, "error", ["here"])
     assert "1 of 1 models were not kept" in failed
 
 
-def test_a_slice_evaluates_what_it_trains_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
-    """Which goes on until its input ends, with what is evaluated of all that is trained."""
+def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
+    """The last ones of runs that have ended; what is found of them says that they are not the first ones."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study = benchmark("study")
-    script = tmp_path / "stand_in.py"  # says what it was told, and whether it was left in peace until the end
-    script.write_text("import sys; print(sys.argv[1:]); sys.stdin.read(); open(sys.argv[-1], 'w').write('read')")
+    asked = study.Evaluated(("separation",), ("calibration",))
+    monkeypatch.setattr(study, "EVALUATED", {"here": asked, "nowhere": asked})
+    out, one = tmp_path / "out", replace(experiment("digits"), keep=asked.keep, seeds=2)
+    slices.train({"here": one, "other": experiment("digits")}, tmp_path, out, 5.0, 2)
+    study.evaluate_all(out, study.evaluators(tmp_path, out), "error", [], ["all"])
+    first, second = read_runs(out / "here")
+    models = [run.journal.folder / "models" / "round-02" for run in (first, second)]
+    record = json.loads((models[0] / "model.json").read_text())["record"]
+    for run in (first, second):
+        shutil.rmtree(run.journal.folder / "models")
+    study.evaluate_all(out, study.evaluators(tmp_path, out), "retrain", [], ["ended"])
+    assert study.lost(out, study.evaluators(tmp_path, out), ["here", "nowhere", "other"]) == {"here": []}
+    journal, found = first.journal.folder / "journal.jsonl", first.journal.folder / "evaluations.jsonl"
+    found.write_text("".join(found.read_text().splitlines(keepends=True)[:2]))  # separation is missing
+    journal.write_text(journal.read_text().replace(f'"accuracy": {first.accuracies[-1][1]}', '"accuracy": 0.25'))
+    more = {"here": one, "more": replace(experiment("digits"), strategies=("margin", "random"), seeds=1)}
+    again = study.lost(out, study.evaluators(tmp_path, out), more)
+    assert [(run.seed, number) for run, number in again["here"]] == [(0, 2)]
+    before = len((out / "slices.jsonl").read_text().splitlines())
+    capsys.readouterr()
+    slices.train({"here": one}, tmp_path, out, 0.0, 2, None, again)
+    assert not models[0].exists(), "there is no time"
+    slices.train(more, tmp_path, out, 5.0, 2, None, again)
+    assert [path.exists() for path in models] == [True, False]
+    assert [len(run.accuracies) for run in read_runs(out / "more")] == [2, 2]
+    assert [len(run.accuracies) for run in read_runs(out / "here")] == [2, 2]
+    noted = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[before:]]
+    assert {line["experiment"]: (line["trainings"], line["images"]) for line in noted} == {
+        "here again": (1, 2 * 45),
+        "more": (4, 2 * (30 + 45 + 45)),
+    }
+    now = json.loads((models[0] / "model.json").read_text())["record"]
+    assert now["history"] == record["history"], "the same training"
+    assert now["notes"] == [*record["notes"], "trained again"]
+    assert study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", []) == []
+    *_, line = read_evaluations(first)
+    assert (line["task"], line["round"]) == ("separation", 2)
+    assert line["notes"] == [f"trained again: accuracy {100 * first.accuracies[-1][1]:.2f} %, the journal has 25.00 %"]
+    assert study.lost(out, study.evaluators(tmp_path, out), more) == {"here": []}
+
+
+def test_a_slice_evaluates_what_it_trains_in_processes_of_their_own(slices, tmp_path, monkeypatch):
+    """Which go on until their input ends: one for the tasks of every round, one for those of the last."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    script = tmp_path / "stand_in.py"  # says how many threads it may have, where it was left in peace until the end
+    script.write_text(
+        "import os, sys; sys.stdin.read(); name, _, rounds = sys.argv[-3:]\n"
+        "open(f'{name}.{rounds}', 'w').write(os.environ['OMP_NUM_THREADS'] + ' ' + os.environ['NUMBA_NUM_THREADS'])"
+    )
     monkeypatch.setattr(study, "__file__", str(script))
-    done = tmp_path / "tail.txt"
-    monkeypatch.setattr(study, "EVALUATED", {str(done): study.Evaluated(("tail",))})
-    with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(done)]):
-        time.sleep(0.3)
-        assert not done.exists()
-    assert done.read_text() == "read"
+    monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
+    place = tmp_path / "done"
+    for asked, threads in (
+        (study.Evaluated(("tail",)), {"ended": "14 14"}),
+        (study.Evaluated((), ("ood",)), {"all": "14 14"}),
+        (study.Evaluated(("tail",), ("ood",)), {"all": "7 7", "ended": "7 7"}),
+    ):
+        monkeypatch.setattr(study, "EVALUATED", {str(place): asked})
+        with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(place)]):
+            time.sleep(0.3)
+            assert not [*tmp_path.glob("done.*")]
+        assert {path.suffix[1:]: path.read_text() for path in tmp_path.glob("done.*")} == threads
+        for path in tmp_path.glob("done.*"):
+            path.unlink()
     script.write_text("raise SystemExit(3)")
     with study.evaluating(tmp_path, tmp_path / "out", ["cifar10"]):
         pass  # nothing of it is evaluated: nothing is started
@@ -176,18 +266,26 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     passes = []
     monkeypatch.setattr(study, "evaluate_all", lambda *_: passes.append(1) or ["left out: this"])
     monkeypatch.setattr(study.select, "select", lambda *_: ([1] if len(passes) > 2 else [], [], []))
-    assert study.evaluate_beside(tmp_path, tmp_path, "skip", []) == ["left out: this"]
+    assert study.evaluate_beside(tmp_path, None, "skip", []) == ["left out: this"]
     assert len(passes) == 4, "once more behind the end"
     assert capsys.readouterr().out == "left out: this\n", "told once"
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
     kept, out = tmp_path / "kept", tmp_path / "out"
-    for folder, lines in ((kept, "one\ntwo\n"), (out, "two\nthree\n")):
-        folder.mkdir()
-        (folder / "slices.jsonl").write_text(lines)
-    slices.keep(out, kept)
-    assert (kept / "slices.jsonl").read_text() == "one\ntwo\nthree\n"
+    one, two, three = (slices.spent(name, 2, 5.0, {"together": 6}) for name in ("one", "two", "three"))
+    early, late = ({**one, "slice": "a", "trainings": many} for many in (1, 2))
+    other = {**late, "slice": "b"}
+
+    def merged(*lines):
+        (out / "slices.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        slices.keep(out, kept)
+        return [json.loads(line) for line in (kept / "slices.jsonl").read_text().splitlines()]
+
+    out.mkdir()
+    assert merged(one, early, two) == [one, early, two]
+    assert merged(one, late, three) == [one, late, two, three], "the slice has grown"
+    assert merged(late, other) == [one, late, two, three, other], "another slice"
 
 
 def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices, tmp_path):

@@ -14,7 +14,7 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
-from ncalr.learn import Job, TorchLearner, gather, needs_of, recipe, torch_learner
+from ncalr.learn import Job, TorchLearner, feeds, gather, needs_of, recipe
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.ranks import Ranks
 from ncalr.learn.slot import Slot, TrainingFailed
@@ -649,9 +649,8 @@ def test_a_model_is_saved_with_the_recipe_that_it_was_trained_by(pool, labels, t
     assert json.loads((tmp_path / "model.json").read_text())["recipe"]["epochs"] == 3
 
 
-def test_pools_that_were_used_lately_stay_ready(pool, labels, monkeypatch):
-    monkeypatch.setattr(torch_learner, "FEEDS", 2)
-    one = learner(epochs=2, checkpoints=2)
+def test_pools_that_were_used_lately_stay_ready(pool, labels):
+    one = learner(epochs=2, checkpoints=2, pools=2)
     first, second, third = (ArrayPool(np.asarray(pool.read(np.arange(80)))) for _ in range(3))
     ready = one._feed(first)
     one._feed(second)
@@ -663,3 +662,14 @@ def test_pools_that_were_used_lately_stay_ready(pool, labels, monkeypatch):
     assert len(slots) == 1
     one._feed(second)
     assert not one._slots, "a slot goes with the pool that it reads"
+
+
+def test_a_pool_that_is_only_predicted_is_not_asked_for_its_scales(pool, labels, monkeypatch):
+    """A look at thousands of images, a second each time on large ones: a model brings the scales of its own pool."""
+    model = learner(epochs=2, checkpoints=2).fit(job(pool, labels, 60))
+    looked, usual = [], feeds.Normaliser.of.__func__
+    spy = lambda cls, pool, device, scales=None: looked.append(scales) or usual(cls, pool, device, scales)  # noqa: E731
+    monkeypatch.setattr(feeds.Normaliser, "of", classmethod(spy))
+    other = ArrayPool(np.asarray(pool.read(np.arange(80))))
+    assert model.predict(other) == pytest.approx(model.predict(pool, pool.ids[:80]), abs=1e-5)
+    assert looked == [model.scales] * 2

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ncalr.data.dataset import load
+from ncalr.data.dataset import Dataset, load
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, unknown
-from ncalr.evaluate.subjects import Subject, subjects
+from ncalr.evaluate.subjects import Place, Subject, kept, places, subjects_at
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, VERSION, read_evaluations
+from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import plain
 from ncalr.loop.journal import check_data
 
 Line = dict[str, Any]
+POOLS = 16  # that a learner keeps ready: the data's own, and those that OOD sets and probes bring
 
 
 def evaluate(
@@ -35,42 +38,104 @@ def evaluate(
     missing: str = "error",
     device: Any = None,
     learner: Any = None,
+    arithmetic: Any = None,
     say: Callable[[str], Any] | None = None,
 ) -> list[Line]:
-    """Run tasks over the models of an experiment; all lines that are there now, the new ones last."""
-    wishes = wishes or Wishes()
-    for task in tasks:
-        if task not in TASKS:
-            raise unknown("task", task, TASKS)
-    if not tasks:
-        raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
-    experiment = read_experiment(folder)
-    dataset = load(experiment.dataset, wishes.root)
-    check_data(Path(folder), fingerprint(dataset))
-    if learner is None:
-        from ncalr.learn import TorchLearner
+    """Run tasks over the models of an experiment; all lines that are there now, the new ones last.
 
-        learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=False)
-
-    def left(run: Run, number: int) -> list[str]:
-        return [task for task in tasks if not _found(run, number, task, wishes)]
-
-    runs = read_runs(folder)
-    for subject in subjects(experiment, runs, dataset, learner, rounds=rounds, missing=missing, wanted=left):
-        for task in left(subject.run, subject.round):
-            line = _line(subject, task, wishes, TASKS[task](subject, wishes))
-            _append(subject.run, line)
-            if say is not None:
-                say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
+    device: where networks run. arithmetic: where what follows from their features is computed, if not there: "cpu"
+    leaves a GPU to others but for the forward passes.
+    """
+    evaluator = Evaluator(folder, wishes, device=device, learner=learner, arithmetic=arithmetic)
+    evaluator.run(tasks, rounds=rounds, missing=missing, say=say)
     return [line for run in read_runs(folder) for line in read_evaluations(run)]
 
 
-def _found(run: Run, number: int, task: str, wishes: Wishes) -> bool:
+class Evaluator:
+    """Evaluates an experiment as often as it is asked: data, learner and OOD sets are those of the first time.
+
+    They are read when a model is first looked at: where there is nothing new, journals are all that is read.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        wishes: Wishes | None = None,
+        *,
+        device: Any = None,
+        learner: Any = None,
+        arithmetic: Any = None,
+    ) -> None:
+        self.folder, self.wishes, self.arithmetic = Path(folder), wishes or Wishes(), arithmetic
+        self._device, self._learner = device, learner
+        self._shelf: dict[Any, Any] = {}
+
+    def run(
+        self,
+        tasks: Sequence[str],
+        *,
+        rounds: str = "last",
+        missing: str = "error",
+        say: Callable[[str], Any] | None = None,
+        runs: list[Run] | None = None,
+    ) -> int:
+        """Run tasks over the models that are there now; how many lines that makes. `runs` are those of the folder."""
+        for task in tasks:
+            if task not in TASKS:
+                raise unknown("task", task, TASKS)
+        if not tasks:
+            raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
+        runs = read_runs(self.folder) if runs is None else runs
+        found = places(runs, rounds=rounds, missing=missing, wanted=self._wanted(tasks, runs))
+        done = 0
+        for subject in self._subjects(found):
+            for task in self._left(tasks, read_evaluations(subject.run), subject.round):
+                line = _line(subject, task, self.wishes, TASKS[task](subject, self.wishes))
+                _append(subject.run, line)
+                done += 1
+                if say is not None:
+                    say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
+        return done
+
+    def lost(self, tasks: Sequence[str]) -> list[Place]:
+        """The last models of runs that have ended which these tasks would still look at, and which are not there."""
+        runs = [run for run in read_runs(self.folder) if run.ended]
+        found = places(runs, missing="retrain", wanted=self._wanted(tasks, runs)) if runs else []
+        return [place for place in found if not kept(*place)]
+
+    def _wanted(self, tasks: Sequence[str], runs: list[Run]) -> Callable[[Run, int], list[str]]:
+        """The tasks that have still to look at a model, by what is there now."""
+        known = {run.journal.path: read_evaluations(run) for run in runs}
+        return lambda run, number: self._left(tasks, known[run.journal.path], number)
+
+    def _left(self, tasks: Sequence[str], lines: list[Line], number: int) -> list[str]:
+        return [task for task in tasks if not _found(lines, number, task, self.wishes)]
+
+    def _subjects(self, found: list[Place]) -> Iterator[Subject]:
+        if found:
+            yield from subjects_at(found, *self._read, self._shelf, self.arithmetic)
+
+    @cached_property
+    def _read(self) -> tuple[Experiment, Dataset, Any]:
+        """The experiment, its data, and a learner for its models."""
+        experiment = read_experiment(self.folder)
+        dataset = load(experiment.dataset, self.wishes.root)
+        check_data(self.folder, fingerprint(dataset))
+        learner = self._learner
+        if learner is None:
+            from ncalr.learn import TorchLearner
+
+            how = {"device": self._device, "pools": POOLS, "progress": False}
+            learner = TorchLearner(experiment.network, experiment.recipe, **how)
+        return experiment, dataset, learner
+
+
+def _found(lines: list[Line], number: int, task: str, wishes: Wishes) -> bool:
     """Whether this is there already; a wish that a line does not know was not there when it was written."""
     asked, unsaid = wishes.of(task), Wishes().of(task)
     return any(
         line["task"] == task and line["round"] == number and asked == {**unsaid, **_common(line["wishes"], asked)}
-        for line in read_evaluations(run)
+        for line in lines
     )
 
 

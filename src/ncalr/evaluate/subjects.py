@@ -24,10 +24,16 @@ from ncalr.loop.run import model_folder
 from ncalr.loop.state import replay
 
 TOGETHER = 6  # models trained again side by side, and held at a time
+AGAIN = "trained again"
+"""What the record of a model says that is not the one of the journal."""
 MISSING = ("error", "retrain", "skip")
 """What to do about models that were not kept."""
 ROUNDS = ("last", "ended", "all")
 """Which rounds to look at: the last of each run, as far as it went; the last of the runs that have ended; every one."""
+
+
+Place = tuple[Run, int]
+"""A run, and the number of a line of its journal that is about a training."""
 
 
 class Seen(NamedTuple):
@@ -53,6 +59,8 @@ class Subject:
     notes: tuple[str, ...] = ()
     shelf: dict[Any, Any] = field(default_factory=dict)
     """Datasets that were read for one model, for the next one."""
+    arithmetic: Any = None
+    """Where to compute from features; None: where the learner trains."""
 
     @property
     def accuracy(self) -> float:
@@ -61,8 +69,13 @@ class Subject:
 
     @property
     def device(self) -> Any:
-        """Where the learner trains, and so what is computed from its features; None where it has no say in that."""
+        """Where the learner trains; None where it has no say in that."""
         return getattr(self.learner, "device", None)
+
+    @property
+    def place(self) -> Any:
+        """Where what is computed from features is computed."""
+        return self.device if self.arithmetic is None else self.arithmetic
 
     @property
     def picked(self) -> Any:
@@ -115,6 +128,18 @@ def subjects(
     Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
     ("skip").
     """
+    found = places(runs, rounds=rounds, missing=missing, wanted=wanted)
+    yield from subjects_at(found, experiment, dataset, learner)
+
+
+def places(
+    runs: list[Run],
+    *,
+    rounds: str = "last",
+    missing: str = "error",
+    wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
+) -> list[Place]:
+    """Where the models of `subjects` are: found out from the journals alone."""
     if missing not in MISSING:
         raise unknown("way with missing models", missing, MISSING)
     if rounds not in ROUNDS:
@@ -124,23 +149,35 @@ def subjects(
         what = "ended" if rounds == "ended" else "finished a training"
         raise BadInput(f"no run has {what} yet: nothing to evaluate")
     found = [(run, number) for run, number in every if wanted(run, number)]
-    unkept = [(run, number) for run, number in found if not _kept(run, number)]
+    unkept = [(run, number) for run, number in found if not kept(run, number)]
     if unkept and missing == "error":
         raise BadInput(_not_kept(unkept, len(found)))
     if missing == "skip":
-        found = [(run, number) for run, number in found if _kept(run, number)]
-    shelf: dict[Any, Any] = {}
+        found = [(run, number) for run, number in found if kept(run, number)]
+    return found
+
+
+def subjects_at(
+    found: Sequence[Place],
+    experiment: Experiment,
+    dataset: Dataset,
+    learner: Learner,
+    shelf: dict[Any, Any] | None = None,
+    arithmetic: Any = None,
+) -> Iterator[Subject]:
+    """The models at these places, loaded or trained again. The shelf may be one that others have filled."""
+    shelf = {} if shelf is None else shelf
     for start in range(0, len(found), TOGETHER):
         some = found[start : start + TOGETHER]
-        again = [at for at, (run, number) in enumerate(some) if not _kept(run, number)]
+        again = [at for at, (run, number) in enumerate(some) if not kept(run, number)]
         models: Sequence[Model] = []
         if again:
             with some[again[0]][0].journal.threads():  # the models that the run had, not some like them
-                models = learner.fit_all([_job(*some[at], dataset) for at in again])
+                models = learner.fit_all([job_of(*some[at], dataset) for at in again])
         trained = dict(zip(again, models, strict=True))
         for at, (run, number) in enumerate(some):
             subject = _subject(run, number, trained.get(at), experiment, dataset, learner)
-            yield replace(subject, shelf=shelf)
+            yield replace(subject, shelf=shelf, arithmetic=arithmetic)
 
 
 def _trained(run: Run, rounds: str) -> list[int]:
@@ -150,11 +187,12 @@ def _trained(run: Run, rounds: str) -> list[int]:
     return numbers if rounds == "all" else numbers[-1:]
 
 
-def _kept(run: Run, number: int) -> bool:
+def kept(run: Run, number: int) -> bool:
+    """Whether the model of a round is there."""
     return model_folder(run.journal.folder, number).is_dir()
 
 
-def _not_kept(missing: list[tuple[Run, int]], wanted: int) -> str:
+def _not_kept(missing: list[Place], wanted: int) -> str:
     seconds = sum(run.lines[number].get("seconds", {}).get("train", 0.0) for run, number in missing)
     return (
         f"{len(missing)} of {wanted} models were not kept; run with --keep last (or all), or evaluate with --missing "
@@ -162,7 +200,17 @@ def _not_kept(missing: list[tuple[Run, int]], wanted: int) -> str:
     )
 
 
-def _job(run: Run, number: int, dataset: Dataset) -> Job:
+def keep_again(model: Model, run: Run, number: int) -> None:
+    """Keep a model that was trained again where its run had it. It says so itself, to whoever loads it."""
+    model.record.notes.append(AGAIN)
+    folder = model_folder(run.journal.folder, number)
+    part = folder.with_name(f"{folder.name}.part")
+    model.save(part)
+    part.rename(folder)  # whole at once: others may look for it meanwhile
+
+
+def job_of(run: Run, number: int, dataset: Dataset) -> Job:
+    """What the model of a round was trained on."""
     state = replay(run.lines[:number])
     state.change(run.lines[number])
     ids, labels = np.array(list(state.labels)), np.array(list(state.labels.values()), np.int64)
@@ -174,9 +222,9 @@ def _subject(
     run: Run, number: int, trained: Any, experiment: Experiment, dataset: Dataset, learner: Learner
 ) -> Subject:
     model = learner.load(model_folder(run.journal.folder, number)) if trained is None else trained
-    job = _job(run, number, dataset)
+    job = job_of(run, number, dataset)
     found = Subject(run, number, experiment, dataset, learner, model, job.ids, job.labels)
-    return found if trained is None else _compared(found)
+    return found if trained is None and AGAIN not in model.record.notes else _compared(found)
 
 
 def _compared(subject: Subject) -> Subject:
@@ -184,5 +232,5 @@ def _compared(subject: Subject) -> Subject:
     now = float((subject.tested.logits.argmax(axis=1) == subject.tested.labels).mean())
     if now == subject.accuracy:
         return subject
-    note = f"trained again: accuracy {100 * now:.2f} %, the journal has {100 * subject.accuracy:.2f} %"
+    note = f"{AGAIN}: accuracy {100 * now:.2f} %, the journal has {100 * subject.accuracy:.2f} %"
     return replace(subject, notes=(*subject.notes, note))

@@ -173,7 +173,7 @@ def probe(subject: Subject, wishes: Wishes) -> Evaluation:
         found = subject.once(examples, name, wishes.root)
         train, _ = subject.outputs(found.pool)
         test, _ = subject.outputs(found.test)
-        result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed, device=subject.device)
+        result = fit_probe(train, found.labels, test, found.test_labels, seed=wishes.seed, device=subject.place)
         values |= {f"{name}, top1": result.top1, f"{name}, mean per class": result.mean_per_class}
         notes += [f"{name}: C = {result.C:g}" + (" (at the edge of the grid)" if result.at_edge else "")]
     values["mean of top1"] = float(np.mean([values[f"{name}, top1"] for name in wishes.probes]))
@@ -203,14 +203,14 @@ def discovery(subject: Subject, wishes: Wishes) -> Evaluation:
         )
     found = discover(
         labelled, labels, features, apart.labels, known=known, classes=known + len(apart.classes),
-        variant=wishes.variant, version=wishes.assignment, inits=wishes.inits, seed=wishes.seed, device=subject.device,
+        variant=wishes.variant, version=wishes.assignment, inits=wishes.inits, seed=wishes.seed, device=subject.place,
     )  # fmt: skip
     values = {"all": found.all, "old": found.old, "new": found.new}
     limits = dict.fromkeys(values, SHARE)
     if wishes.estimate:
         everything = np.concatenate([labelled, features])
         given = np.concatenate([labels, np.full(len(features), UNLABELLED)])
-        number = estimate_classes(everything, given, most=wishes.estimate, seed=wishes.seed, device=subject.device)
+        number = estimate_classes(everything, given, most=wishes.estimate, seed=wishes.seed, device=subject.place)
         values["estimated classes"] = float(number.classes)
         limits["estimated classes"] = POSITIVE
     return Evaluation(values, tuple(values), (found.protocol, f"{wishes.inits} initialisations"), limits=limits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,12 @@ class OnDevice:
         if not items.flags.writeable:
             items = np.array(items)  # torch cannot share memory that may not be written
         self.items = torch.from_numpy(np.ascontiguousarray(items)).to(device)
-        self.normalise = Normaliser.of(pool, device)
+        self.pool, self.device = pool, device
+
+    @cached_property
+    def normalise(self) -> Normaliser:
+        """By the pool's own scales; not looked for where it is only seen with those of another."""
+        return Normaliser.of(self.pool, self.device)
 
     def read(self, rows: list[Any]) -> Iterator[Any]:
         """Raw batches for these lists of positions, on the device, in order."""
@@ -101,9 +107,7 @@ Feed = Any  # OnDevice or Streamed
 def rescaled(feed: Feed, scales: dict[str, list[float]]) -> Feed:
     """The same items with the scales of another pool: a model must see test images as it saw its own."""
     other = copy(feed)
-    device = feed.normalise.mean.device
-    known = feed.normalise
-    other.normalise = Normaliser(known.images, known.tokens, scales["mean"], scales["deviation"], device)
+    other.normalise = Normaliser.of(feed.pool, feed.device, scales)
     return other
 
 
@@ -135,7 +139,6 @@ class Streamed:
 
     def __init__(self, pool: Pool, device: torch.device, workers: int) -> None:
         self.pool, self.device, self.workers = pool, device, workers
-        self.normalise = Normaliser.of(pool, device)
         self._open()
 
     def _open(self) -> None:
@@ -149,6 +152,11 @@ class Streamed:
             persistent_workers=self.workers > 0,
             prefetch_factor=4 if self.workers else None,
         )
+
+    @cached_property
+    def normalise(self) -> Normaliser:
+        """By the pool's own scales."""
+        return Normaliser.of(self.pool, self.device)
 
     def again(self) -> Streamed:
         """The same pool with workers of its own: whoever reads by turns with others must not share theirs."""

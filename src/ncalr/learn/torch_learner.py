@@ -68,6 +68,7 @@ class TorchLearner:
         together: int = 4,
         data: str = "auto",
         workers: int = 2,
+        pools: int = FEEDS,
         warm: bool = False,
         samples: str = "checkpoints",
         draws: int = 10,
@@ -79,6 +80,7 @@ class TorchLearner:
         precision: "bfloat16", "float32", or "auto" (bfloat16 on a GPU). graphs: one CUDA graph a training step.
         compiled: torch.compile the network first (half a minute, then a little faster). together: how many jobs
         train side by side on a GPU. data: "device" (the pool is kept there), "stream" (workers read it), or "auto".
+        pools: how many are kept ready for what comes next.
         warm: start from the last model of the same seed. samples: what `sampled_probs` are, "checkpoints" of the window
         or `draws` passes with "dropout" active.
         """
@@ -101,7 +103,7 @@ class TorchLearner:
         self.ranks = current()
         self.graphs, self.compiled = graphs and cuda and not self.ranks.together, compiled
         self.together = together if cuda and not self.ranks.together else 1  # messages of two runs would mix
-        self.data, self.workers, self.warm = data, workers, warm
+        self.data, self.workers, self.pools, self.warm = data, workers, pools, warm
         self.samples, self.draws = samples, draws
         if samples == "dropout" and not self.recipe.dropout:
             raise BadInput(
@@ -344,7 +346,7 @@ class TorchLearner:
         made = OnDevice(pool, self.device) if self.data == "device" or (self.data == "auto" and fits) else None
         feed = made or Streamed(pool, self.device, self.workers)
         self._feeds.append((pool, feed))
-        while len(self._feeds) > FEEDS:
+        while len(self._feeds) > self.pools:
             _, left = self._feeds.pop(0)
             self._slots = {key: slots for key, slots in self._slots.items() if key[-1] != id(left)}
         return feed
