@@ -18,6 +18,7 @@ import argparse
 import gc
 import itertools
 import json
+import math
 import platform
 import subprocess
 import sys
@@ -441,27 +442,46 @@ def in_passes() -> Any:
     return patch.object(Slot, "_recorded", lambda slot, _: recorded(slot, False))
 
 
-def passes_agree(pool: Any, labels: Any) -> float:
-    """How far weights are apart after three steps with our end of a step and with torch's, relative to their way."""
+def passes_agree(pool: Any, labels: Any) -> dict[str, float]:
+    """How far our end of a step and torch's are apart, by parameter: the largest of three steps, over the step's way.
+
+    Each step begins with the same weights and momenta: left to themselves, two trainings in half precision part ways by
+    a tenth within three steps, whatever made them differ first. Copies must be their weights, rounded.
+    """
     import torch
 
-    states = []
+    found = []
     for how in (nullcontext(), in_passes()):
         with how:
-            slot = slots(1, 128, pool, labels, warm_up=0.0)[0]  # or three steps lead nowhere
+            found += slots(1, 128, pool, labels, warm_up=0.0)  # or the first steps lead nowhere
+    ours, theirs = found
+    if ours.last is None or theirs.last is not None:
+        return {"they are not two": math.nan}
+    for slot in found:
         slot.start(0, np.arange(len(pool)), labels, CLASSES)
-        begun = {name: value.double() for name, value in slot.state().items() if value.is_floating_point()}
         slot.begin(1)
-        for place in range(3):
+    worst: dict[str, float] = {}
+    for place in range(3):
+        torch.cuda.synchronize()
+        before = ours.state()
+        torch.cuda.synchronize()
+        with theirs.on(), torch.no_grad():
+            theirs.load(before)
+            for mine, other in zip(ours.momenta(), theirs.momenta(), strict=True):
+                other.copy_(mine)
+        torch.cuda.synchronize()
+        for slot in found:
             slot.step(place, 1)
         torch.cuda.synchronize()
-        if slot.last is None and not states:
-            return float("nan")
-        states.append({name: slot.state()[name].double() for name in begun})
-    parts = [name for name, value in begun.items() if value.ndim > 1]
-    apart = sum(float((states[0][name] - states[1][name]).square().sum()) for name in parts)
-    way = sum(float((states[1][name] - begun[name]).square().sum()) for name in parts)
-    return float((apart / way) ** 0.5)
+        states = [slot.state() for slot in found]
+        torch.cuda.synchronize()
+        for name, _ in ours.net.named_parameters():
+            one, two, old = (state[name].double() for state in (*states, before))
+            worst[name] = max(worst.get(name, 0.0), float((one - two).norm() / (two - old).norm()))
+        copies = zip(ours.halves.weights, ours.copies, strict=True)
+        if not all(torch.equal(copy, weight.bfloat16()) for weight, copy in copies):
+            return {"copies": math.inf}
+    return worst
 
 
 def variants(out: Path, most: float, only: str = "") -> None:
@@ -484,12 +504,14 @@ def variants(out: Path, most: float, only: str = "") -> None:
         result["norm_errors"], result["first_errors"] = norm_errors(), first_errors()
         print({name: f"{value:.1e}" for name, value in result["first_errors"].items()}, flush=True)
         result["checks"]["slopes of two readers as autograd adds them"] = readers_agree()
-    result["one_pass_error"] = passes_agree(pool, labels)
-    result["checks"]["the optimiser in one pass as torch's"] = result["one_pass_error"] < 1e-2
-    print(f"one pass against torch's optimiser, of three steps' way: {result['one_pass_error']:.1e}", flush=True)
+    apart = passes_agree(pool, labels)
+    farthest = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
+    result["one_pass_error"] = apart[farthest]
+    result["checks"]["the optimiser in one pass as torch's"] = apart[farthest] < 1e-3
+    print(f"one pass against torch's optimiser: {apart[farthest]:.1e} of a step's way, {farthest}", flush=True)
 
     def keep() -> None:
-        (out / "training_gpu_variants.json").write_text(json.dumps(result, indent=1))
+        (out / f"training_gpu_variants{'_only' if only else ''}.json").write_text(json.dumps(result, indent=1))
 
     def case(name: str, count: int, batch: int, *patches: Any, predicts: bool = False) -> list[Any]:
         """Slots built under these patches (a step is captured then), and how fast they are."""
@@ -510,16 +532,18 @@ def variants(out: Path, most: float, only: str = "") -> None:
         return found
 
     found = case("as it is", 6, 128, predicts=True)
-    states = thirty_steps(found, pool, labels)
-    reference = states[0]
+    usual, states = found, thirty_steps(found, pool, labels)
+    reference = reference_in_passes = states[0]
     result["checks"]["thirty steps twice on six streams: the same weights"] = alike(
         states + thirty_steps(found, pool, labels)
     )
     counters = [buffer for slot in found for name, buffer in slot.net.named_buffers() if name.endswith("arrived")]
     result["checks"]["counters at rest"] = not any(bool(counter.any()) for counter in counters)
     del states
-    profiles = [[""]] if only else [profiled(found[:1]), profiled(found)]
-    (out / "profile.txt").write_text("\n\n".join("\n".join(lines) for lines in profiles) + "\n")
+    profiles = [profiled(found[:1]), *([] if only else [profiled(found)])]
+    (out / f"profile{'_only' if only else ''}.txt").write_text(
+        "\n\n".join("\n".join(lines) for lines in profiles) + "\n"
+    )
     result["profiles"] = [lines[0] for lines in profiles]
     keep()
     plan: list[tuple[Any, ...]] = [
@@ -531,7 +555,7 @@ def variants(out: Path, most: float, only: str = "") -> None:
         ("as it is", 4, 128),
         ("as it is", 3, 128),
         ("as it is", 8, 128),
-        ("batches made by torch", 6, 128, patch.object(slot_module, "triton_module", lambda _: None)),
+        ("batches made by torch", 6, 128, in_passes(), patch.object(slot_module, "triton_module", lambda _: None)),
         ("as it is", 6, 256),
         ("as it is", 4, 512),
         ("as it is", 6, 512),
@@ -552,8 +576,15 @@ def variants(out: Path, most: float, only: str = "") -> None:
         except Exception as error:  # the others are still wanted
             print(f"{name}, {count} x {batch} failed: {error!r:.300}", flush=True)
             continue
+        if name == PASSES:
+            reference_in_passes = thirty_steps(found, pool, labels)[0]
+            turns = [interleaved(some, 1.0) for some in (usual, found) * 2]
+            print(f"by turns, as it is and so: {', '.join(f'{turn:,.0f}' for turn in turns)}", flush=True)
+            result["turns"] = turns
+            usual = []
         if name in ("weights cast by autocast", "slopes added by autograd", "batches made by torch"):
-            same = alike([reference, *thirty_steps(found, pool, labels)])
+            of = reference if name == "slopes added by autograd" else reference_in_passes
+            same = alike([of, *thirty_steps(found, pool, labels)])
             result["checks"][f"{name}: the same weights after thirty steps"] = same
     del found
     gc.collect()

@@ -67,7 +67,16 @@ def check_order() -> None:
     update = triton_update.Update([weight], [torch.zeros_like(weight)], [None])
     gaps = torch.randn(4, 6, 3, 6)[..., ::2]
     gappy = triton_update.Update([gaps], [gaps], [None])
-    for one, slope in ((update, torch.randn(4, 6, 3, 3)), (update, gaps), (gappy, gaps)):
+    beside = (
+        torch.randn(4 * 6 * 3 * 3 + 1)[1:].view(4, 3, 3, 6).permute(0, 3, 1, 2)
+    )  # where four are not read at a time
+    for one, slope in (
+        (update, torch.randn(4, 6, 3, 3)),
+        (update, gaps),
+        (gappy, gaps),
+        (update, beside),
+        (update, None),
+    ):
         try:
             one.settle([slope])
         except ValueError:
@@ -117,6 +126,14 @@ def check_network() -> None:
     last = OnePass(triton_update, learns, [torch.zeros_like(p) for p in learns], by_weight)
     assert len(last.both) == 1
     assert len(last.readers) == 4, "the tied weight, the bias behind it, the norm's two; nobody who had no slope"
+    for reader, slope in ((ours.unused.weight, ours.unused.weight), (last.readers[1], None), (last.both[0][1], None)):
+        before, reader.grad = reader.grad, slope if slope is None else slope.detach()
+        try:
+            last.settle()
+        except ValueError:
+            reader.grad = before
+            continue
+        raise AssertionError("others than the first time, and it was not noticed")
     for _ in range(3):
         last.forget()
         slopes(ours, halves, copies)

@@ -19,13 +19,17 @@ import triton
 import triton.language as tl
 
 BLOCK, WARPS = 2048, 4  # numbers of a parameter that a program handles
+ALIGNED = 16  # bytes: where a parameter begins in memory, or numbers cannot be read four at a time
 
 
 @triton.jit
 def _at(address, number, kind: tl.constexpr, width: tl.constexpr):
-    """Pointers to these numbers behind an address from the table; told to be aligned, or they are read one by one."""
+    """Pointers to these numbers behind an address from the table; told to be aligned, or they are read one by one.
+
+    Four numbers at a time of either kind: with eight half-precision ones a thread would have other numbers of each.
+    """
     place = address.to(tl.pointer_type(kind)) + number
-    return tl.max_contiguous(tl.multiple_of(place, 16), width)
+    return tl.max_contiguous(tl.multiple_of(place, kind.primitive_bitwidth // 2), width)
 
 
 @triton.jit
@@ -51,6 +55,7 @@ def _update(
     weights = _at(tl.load(row), number, tl.float32, width)
     momenta = _at(tl.load(row + 1), number, tl.float32, width)
     slopes = _at(tl.load(row + 2), number, tl.bfloat16 if half else tl.float32, width)
+    copies = _at(tl.load(row + 3), number, tl.bfloat16, width)
     weight = tl.load(weights, mask=here, other=0.0)
     slope = tl.load(slopes, mask=here, other=0.0).to(tl.float32) + decay * weight
     moved = momentum * tl.load(momenta, mask=here, other=0.0) + slope
@@ -58,7 +63,7 @@ def _update(
     tl.store(momenta, moved, mask=here)
     tl.store(weights, weight, mask=here)
     if half:
-        tl.store(_at(tl.load(row + 3), number, tl.bfloat16, width), weight.to(tl.bfloat16), mask=here)
+        tl.store(copies, weight.to(tl.bfloat16), mask=here)
 
 
 class Update:
@@ -89,8 +94,9 @@ class Update:
             zip(self.weights, self.momenta, slopes, self.copies, strict=True)
         ):
             lie = [weight, momentum, slope, *([] if copy is None else [copy])]
-            if not all(_order(one) == _order(weight) != () for one in lie):
-                raise ValueError("a weight and its slope do not lie in memory in the same order")
+            orders = [None if one is None or one.data_ptr() % ALIGNED else _order(one) for one in lie]
+            if not orders[0] or len(set(orders)) > 1:
+                raise ValueError(f"a weight {tuple(weight.shape)} and its slope do not lie in memory alike: {orders}")
             rows[row, : len(lie)] = [one.data_ptr() for one in lie]
             rows[row, 4] = weight.numel()
         self.table.copy_(torch.from_numpy(rows))

@@ -34,19 +34,27 @@ class OnePass:
                 moved.append((weight, momentum, copy))
         weights, momenta, halved = zip(*moved, strict=True)
         self.readers = [weight if copy is None else copy for weight, copy in zip(weights, halved, strict=True)]
+        known = {id(one) for one in (*self.readers, *(copy for _, copy in self.both))}
+        self.others = [one for one in (*params, *copies.values()) if id(one) not in known]
         self.update = kernels.Update(weights, momenta, halved)
 
     def step(self, rate: Any, recipe: Recipe) -> None:
         """Move on by the slopes of the last backward pass."""
         with torch.no_grad():
             for weight, copy in self.both:
-                weight.grad += copy.grad
+                if weight.grad is not None and copy.grad is not None:
+                    weight.grad += copy.grad
             self.update.step(rate, recipe.momentum, recipe.decay, recipe.nesterov and recipe.momentum > 0)
             if self.apart:
                 torch._foreach_copy_([copy for copy, _ in self.apart], [weight for _, weight in self.apart])
 
     def settle(self) -> None:
-        """Say where the slopes lie: before the step runs. An error where they lie otherwise than their weights."""
+        """Say where the slopes lie: before the step runs.
+
+        An error where they lie otherwise than their weights, or where others have slopes now than had the first time.
+        """
+        if any(one.grad is not None for one in self.others) or any(copy.grad is None for _, copy in self.both):
+            raise ValueError("other parameters have slopes than had the first time")
         self.update.settle([reader.grad for reader in self.readers])
 
     def forget(self) -> None:

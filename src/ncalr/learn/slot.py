@@ -451,7 +451,7 @@ class Slot:
         if last is not None:
             try:
                 last.settle()
-            except ValueError:  # slopes that lie otherwise than their weights are for torch's optimiser
+            except ValueError:  # slopes that are not where, or of whom, they are expected are for torch's optimiser
                 self.copies = None
                 return self._recorded(False)
             finally:
