@@ -44,19 +44,25 @@ def train(
     together: int,
     seeds: Collection[int] | None = None,
     lost: Mapping[str, Sequence[Place]] | None = None,
+    strategies: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """As many trainings as fit into the slice, in the order of the experiments; DIR/slices.jsonl says what each took.
 
     It says so after every training, so that a slice that is cut keeps what it has spent. Those with the same network
     are one queue, whatever their data and recipes: when one experiment has no more trainings to begin, the next one's
-    fill the card. Models of theirs that are `lost` come first, and lie where they lay.
+    fill the card. Models of theirs that are `lost` come first, and lie where they lay. Where `strategies` names some of
+    an experiment, those alone.
     """
     from ncalr.learn import TorchLearner, torch_learner
 
     torch_learner.SAVE_SECONDS = math.inf  # a slice that is cut goes on from its journals, and its seconds are counted
     clock = Clock(minutes)
-    lost = lost or {}
-    open_ = {name: one for name, one in experiments.items() if lost.get(name) or not _finished(out / name, seeds)}
+    lost, some = lost or {}, {name: (strategies or {}).get(name, ()) for name in experiments}
+    open_ = {
+        name: one
+        for name, one in experiments.items()
+        if lost.get(name) or not _finished(out / name, seeds, some[name] or one.strategies)
+    }
     datasets = {text: _found(text, data) for text in dict.fromkeys(one.dataset for one in open_.values())}
     for network in dict.fromkeys(one.network for one in open_.values()):
         parts = {}
@@ -64,7 +70,7 @@ def train(
             dataset = datasets[one.dataset]
             if one.network == network and dataset is not None and _fits(one, dataset, out / name):
                 settings, classes = settings_of(one, dataset, data), len(dataset.classes)
-                parts[name] = Part(one, settings, classes, out / name, one.recipe)
+                parts[name] = Part(one, settings, classes, out / name, one.recipe, some[name])
         learner = TorchLearner(network, together=together, progress=False)
         bill = Bill(out, parts, learner.together)
 
@@ -316,9 +322,9 @@ def _compact(line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _finished(folder: Path, seeds: Collection[int] | None) -> bool:
+def _finished(folder: Path, seeds: Collection[int] | None, strategies: Collection[str]) -> bool:
     runs = read_runs(folder) if (folder / "experiment.json").exists() else []
-    asked = [run for run in runs if seeds is None or run.seed in seeds]
+    asked = [run for run in runs if run.strategy in strategies and (seeds is None or run.seed in seeds)]
     return bool(asked) and all(run.ended for run in asked)
 
 

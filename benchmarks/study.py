@@ -8,7 +8,8 @@
 
 DIR holds one folder an experiment with the journals of its runs; give the folder of the last slice back and it is
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
-With `--only NAME`, once or several times, those experiments alone, in the order in which they are named.
+With `--only NAME`, once or several times, those experiments alone, in the order in which they are named; with
+`--only NAME:random+ncal`, of that experiment these strategies alone.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). The last
 models of runs that ended unevaluated are trained again by `run --evaluate`, before everything else; all that are
 missing, one experiment after the other, by `evaluate --missing retrain`. No report is written here: `ncalr report
@@ -23,7 +24,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -224,10 +225,17 @@ def evaluate_all(
     return failed
 
 
-def lost(out: Path, of: Callable[[str], Evaluator], names: Collection[str]) -> dict[str, list[Place]]:
-    """Models of ended runs, by experiment, that have still to be evaluated and went with their machine."""
+def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collection[str]]) -> dict[str, list[Place]]:
+    """Models of ended runs that have still to be evaluated and went with their machine, by experiment.
+
+    Of the strategies that are named with it, where any are.
+    """
     there = [name for name in names if name in EVALUATED and (out / name / "experiment.json").exists()]
-    return {name: of(name).lost([*EVALUATED[name].every, *EVALUATED[name].last]) for name in there}
+    every = {name: of(name).lost([*EVALUATED[name].every, *EVALUATED[name].last]) for name in there}
+    return {
+        name: [(run, number) for run, number in places if not names[name] or run.strategy in names[name]]
+        for name, places in every.items()
+    }
 
 
 @contextmanager
@@ -290,6 +298,21 @@ def evaluations_of(out: Path) -> list[tuple[str, str, int, int]]:
     return found
 
 
+def named(texts: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Experiments as `--only` names them, and the strategies that are named of each: none where all are meant."""
+    everything, found = plan(), {}
+    for text in texts:
+        name, _, some = text.partition(":")
+        if name not in everything:
+            raise ValueError(f"there is no experiment {name!r}; choose among {', '.join(everything)}")
+        found[name] = tuple(some.split("+")) if some else ()
+        strangers = set(found[name]) - set(everything[name].strategies)
+        if strangers:
+            known = "+".join(everything[name].strategies)
+            raise ValueError(f"{name} has no strategy {' or '.join(sorted(strangers))}; its own are {known}")
+    return found
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -302,24 +325,28 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "study")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--together", type=int, default=6)
-    parser.add_argument("--only", action="append", default=[], choices=[*plan()], metavar="NAME", help="in this order")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME[:STRATEGY+...]", help="in this order")
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
     parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training")
     parser.add_argument("--beside", action="store_true", help="evaluate again and again until the standard input ends")
     parser.add_argument("--rounds", choices=ROUNDS, help="tasks of every round alone, or of the last of ended runs")
     arguments = parser.parse_args()
+    try:
+        only = named(arguments.only)
+    except ValueError as error:
+        parser.error(str(error))
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
         everything = plan()
-        chosen = {name: everything[name] for name in arguments.only or everything}
-        again = lost(arguments.out, evaluators(*where), chosen) if arguments.evaluate else {}
-        with evaluating(*where, arguments.only) if arguments.evaluate else nullcontext():
-            train(chosen, *where, arguments.minutes, arguments.together, None, again)
+        chosen = {name: everything[name] for name in only or everything}
+        again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
+        with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
+            train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
     elif arguments.what == "evaluate":
         again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
         of = evaluators(arguments.data, arguments.out, arithmetic)
         rounds = [arguments.rounds] if arguments.rounds else ROUNDS
-        failed = again(arguments.out, of, arguments.missing, arguments.only, rounds)
+        failed = again(arguments.out, of, arguments.missing, [*only], rounds)
         if failed:
             raise SystemExit("\n".join(failed))
     elif arguments.what == "keep":

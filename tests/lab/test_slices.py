@@ -199,12 +199,15 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     for run in (first, second):
         shutil.rmtree(run.journal.folder / "models")
     study.evaluate_all(out, study.evaluators(tmp_path, out), "retrain", [], ["ended"])
-    assert study.lost(out, study.evaluators(tmp_path, out), ["here", "nowhere", "other"]) == {"here": []}
+    assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(("here", "nowhere", "other"), ())) == {
+        "here": []
+    }
     journal, found = first.journal.folder / "journal.jsonl", first.journal.folder / "evaluations.jsonl"
     found.write_text("".join(found.read_text().splitlines(keepends=True)[:2]))  # separation is missing
     journal.write_text(journal.read_text().replace(f'"accuracy": {first.accuracies[-1][1]}', '"accuracy": 0.25'))
     more = {"here": one, "more": replace(experiment("digits"), strategies=("margin", "random"), seeds=1)}
-    again = study.lost(out, study.evaluators(tmp_path, out), more)
+    assert study.lost(out, study.evaluators(tmp_path, out), {"here": ("ncal",)}) == {"here": []}
+    again = study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ()))
     assert [(run.seed, number) for run, number in again["here"]] == [(0, 2)]
     before = len((out / "slices.jsonl").read_text().splitlines())
     capsys.readouterr()
@@ -226,7 +229,7 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     *_, line = read_evaluations(first)
     assert (line["task"], line["round"]) == ("separation", 2)
     assert line["notes"] == [f"trained again: accuracy {100 * first.accuracies[-1][1]:.2f} %, the journal has 25.00 %"]
-    assert study.lost(out, study.evaluators(tmp_path, out), more) == {"here": []}
+    assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}
 
 
 def test_a_slice_evaluates_what_it_trains_in_processes_of_their_own(slices, tmp_path, monkeypatch):
@@ -300,14 +303,36 @@ def test_experiments_that_are_named_come_in_the_order_of_their_names(monkeypatch
     """CIFAR-100 stands before them in the plan, and would leave them no place on the card."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study, given = benchmark("study"), []
-    monkeypatch.setattr(study, "train", lambda wanted, *_: given.append([*wanted]))
+    some = []
+    monkeypatch.setattr(study, "train", lambda wanted, *more: (given.append([*wanted]), some.append(more[-1])))
     names = ["cifar10-window-5", "cifar10-epochs-100", "cifar100"]
     monkeypatch.setattr(sys, "argv", ["study.py", "run", *(word for name in names for word in ("--only", name))])
     study.main()
     monkeypatch.setattr(sys, "argv", ["study.py", "run"])
     study.main()
     assert given == [names, [*study.plan()]]
+    monkeypatch.setattr(sys, "argv", ["study.py", "run", "--only", "cifar100:random+ncal(fusion=rank)"])
+    study.main()
+    assert given[2:] == [["cifar100"]]
+    assert some[2:] == [{"cifar100": ("random", "ncal(fusion=rank)")}]
+    monkeypatch.setattr(sys, "argv", ["study.py", "run", "--only", "cifar100:random+sisom"])
+    with pytest.raises(SystemExit):
+        study.main()
+    assert "cifar100 has no strategy sisom; its own are random+margin+" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["study.py", "run", "--only", "cifar10-window5"])
     with pytest.raises(SystemExit):
         study.main()
     assert "cifar10-window5" in capsys.readouterr().err
+
+
+def test_of_an_experiment_some_strategies_alone(slices, tmp_path):
+    one = replace(experiment("digits"), strategies=("random", "margin", "entropy"))
+    group, out = {"one": one}, tmp_path / "out"
+    for named, ended in ((("margin",), 1), (("random", "margin"), 2), ((), 3)):
+        slices.train(group, tmp_path, out, 5.0, 2, strategies={"one": named})
+        runs = read_runs(out / "one")
+        assert sum(run.ended for run in runs) == ended
+        assert all(run.ended for run in runs if run.strategy in named)
+    before = (out / "slices.jsonl").read_text()
+    slices.train(group, tmp_path, out, 5.0, 2, strategies={"one": ("margin",)})
+    assert (out / "slices.jsonl").read_text() == before, "there was nothing to do"
