@@ -86,7 +86,6 @@ def train(
         ]
         both = LostFirst(learner, again, clock, bill)
         runs = conduct_together([*parts.values()], both, watch, clock.too_late, seeds)
-        bill.write()
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
             return

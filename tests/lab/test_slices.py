@@ -215,6 +215,9 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     assert not models[0].exists(), "there is no time"
     slices.train(more, tmp_path, out, 5.0, 2, None, again)
     assert [path.exists() for path in models] == [True, False]
+    assert study.lost(out, study.evaluators(tmp_path, out), {"here": ()}) == {"here": []}, (
+        "it is there, if not evaluated"
+    )
     assert [len(run.accuracies) for run in read_runs(out / "more")] == [2, 2]
     assert [len(run.accuracies) for run in read_runs(out / "here")] == [2, 2]
     noted = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[before:]]
@@ -333,6 +336,22 @@ def test_of_an_experiment_some_strategies_alone(slices, tmp_path):
         runs = read_runs(out / "one")
         assert sum(run.ended for run in runs) == ended
         assert all(run.ended for run in runs if run.strategy in named)
-    before = (out / "slices.jsonl").read_text()
+
+
+def test_where_all_that_is_named_has_ended_no_data_are_read(slices, tmp_path, monkeypatch):
+    group, out = {"one": replace(experiment("digits"), strategies=("random", "margin"))}, tmp_path / "out"
     slices.train(group, tmp_path, out, 5.0, 2, strategies={"one": ("margin",)})
-    assert (out / "slices.jsonl").read_text() == before, "there was nothing to do"
+    monkeypatch.setattr(slices, "_found", lambda *_: pytest.fail("margin has ended"))
+    slices.train(group, tmp_path, out, 5.0, 2, strategies={"one": ("margin",)})
+
+
+def test_beside_a_training_the_arithmetic_is_the_processors(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study, given = benchmark("study"), []
+    monkeypatch.setattr(study, "evaluators", lambda *where: given.append(where))
+    for name in ("evaluate_all", "evaluate_beside"):
+        monkeypatch.setattr(study, name, lambda *_: [])
+    for words in ((), ("--beside",)):
+        monkeypatch.setattr(sys, "argv", ["study.py", "evaluate", "--out", str(tmp_path), *words])
+        study.main()
+    assert [where[-1] for where in given] == [None, "cpu"]
