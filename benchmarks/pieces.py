@@ -118,10 +118,8 @@ def _unpack(folder: Path, root: Path) -> bool:
 
 
 def _decoded(blobs: list[bytes], size: tuple[int, int]) -> Any:
-    strips = [np.asarray(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in blobs]
-    return (
-        np.concatenate([strip.reshape(-1, *size, 3) for strip in strips]) if strips else np.zeros((0, *size, 3), "u1")
-    )
+    strips = [np.asarray(Image.open(io.BytesIO(blob)).convert("RGB")).reshape(-1, *size, 3) for blob in blobs]
+    return np.concatenate([np.zeros((0, *size, 3), np.uint8), *strips])
 
 
 def _write(folder: Path, arrays: dict[str, Any], classes: str) -> None:

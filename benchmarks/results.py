@@ -644,7 +644,7 @@ def study_summary(rows: list[str]) -> str:
     """The README's table of what was measured of the paper, from the rows of the index."""
     measured = [row.replace("](", "](docs/results/") for row in rows if not row.endswith("| not measured yet | | |")]
     missing = len(rows) - len(measured)
-    more = f"\n\n{missing} of the study's experiments are not measured yet." if missing else ""
+    more = f"\n\nNot measured yet: {missing} of the study's experiments." if missing else ""
     return "\n".join([*table(HEAD, []).splitlines(), *measured]) + more
 
 

@@ -484,10 +484,20 @@ def passes_agree(pool: Any, labels: Any) -> dict[str, float]:
     return worst
 
 
+def _with_every_algorithm(rows: dict[str, dict[str, float]], left: float) -> None:
+    """Six runs with every algorithm tried, where so many seconds are enough."""
+    try:
+        command = [sys.executable, __file__, "algorithms"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=max(left, 1), check=True)
+        rows["every cuDNN algorithm tried, 6 x 128"] = {"images_a_second": float(done.stdout.split()[-1])}
+    except (subprocess.SubprocessError, ValueError, IndexError) as error:
+        print(f"every cuDNN algorithm tried: nothing after {left:.0f} s ({type(error).__name__})")
+
+
 def variants(out: Path, most: float, only: str = "") -> None:
     """Runs side by side as they are and with one thing changed; checks that the numbers are right; a profile.
 
-    With `only`, those changes whose names begin so, and neither profiles nor the errors of kernels.
+    With `only`, those changes whose names begin so, a profile of one run, and no errors of other kernels.
     """
     import torch
 
@@ -589,15 +599,8 @@ def variants(out: Path, most: float, only: str = "") -> None:
     del found
     gc.collect()
     torch.cuda.empty_cache()
-    left = most + 15 - (time.perf_counter() - began)
-    try:
-        if only:
-            raise ValueError("it was not asked for")
-        command = [sys.executable, __file__, "algorithms"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=max(left, 1), check=True)
-        rows["every cuDNN algorithm tried, 6 x 128"] = {"images_a_second": float(done.stdout.split()[-1])}
-    except (subprocess.SubprocessError, ValueError, IndexError) as error:
-        print(f"every cuDNN algorithm tried: nothing after {left:.0f} s ({type(error).__name__})")
+    if not only:
+        _with_every_algorithm(rows, most + 15 - (time.perf_counter() - began))
     result["seconds"] = time.perf_counter() - began
     keep()
     print("\n".join(profiles[0][:45]))

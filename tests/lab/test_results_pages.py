@@ -297,7 +297,7 @@ def test_the_readme_has_what_is_measured(results, tmp_path, monkeypatch):
     results.write_readme([results.write_page(page) for page in results.PAGES_OF])
     text = results.README.read_text()
     assert "| [CIFAR-100, 5,000 to 22,500 labels](docs/results/cifar100.md) | 63.7 % | 62.6 % | Holds: " in text
-    assert f"{len(results.PAGES_OF) - 1} of the study's experiments are not measured yet." in text
+    assert f"Not measured yet: {len(results.PAGES_OF) - 1} of the study's experiments." in text
     assert text.endswith("<!-- wrong labels: made by make results -->\nnoise\n<!-- end -->\nc\n")
     assert "stale" not in text
 
