@@ -24,15 +24,11 @@ BLOCKS = [
     for path in DOCUMENTS
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
-ELSEWHERE = (
-    "triton_first",
-    "triton_kernels",
-    "triton_norm",
-    "triton_step",
-    "migrations.env",
-)  # need Triton (torch's CUDA builds); run by Alembic only
+ELSEWHERE = (".kernels.triton_", ".migrations.env")  # need Triton (torch's CUDA builds); run by Alembic only
 MODULES = [
-    module.name for module in pkgutil.walk_packages(ncalr.__path__, "ncalr.") if not module.name.endswith(ELSEWHERE)
+    module.name
+    for module in pkgutil.walk_packages(ncalr.__path__, "ncalr.")
+    if not any(part in module.name for part in ELSEWHERE)
 ]
 
 
