@@ -4,7 +4,8 @@
 #   slice.sh get FOLDER         keep the pieces of sets (benchmarks/pieces.py) that came with this command, and put
 #                               together what is whole; while something runs, too
 #   slice.sh start 'COMMAND'    copy code and journals aside, run the command there in the background
-#   slice.sh wait SECONDS       wait for it, show the end of its log, pack its journals into $OUT
+#   slice.sh wait SECONDS       wait for it, show the end of its log, pack its journals into $OUT; there every minute
+#                               too, for the case that this is cut
 #
 # The command finds the sets in $WORK/data and goes on in $WORK/study, a copy of results/study:
 #
@@ -12,6 +13,12 @@
 set -euo pipefail
 export WORK=${WORK:-${TMPDIR:-/tmp}/slice}
 here=$(cd "$(dirname "$0")/.." && pwd)
+pack() { # whole at once, whenever the machine goes
+  [ -n "${OUT:-}" ] || return 0
+  cp "$WORK/log" "$OUT/slice.log"
+  tar czf "$WORK/study.tar.gz" --exclude=models -C "$WORK" study || [ $? = 1 ] # 1: a journal grew meanwhile
+  cp "$WORK/study.tar.gz" "$OUT/.study" && mv "$OUT/.study" "$OUT/study.tar.gz"
+}
 mkdir -p "$WORK/pieces"
 case ${1:-} in
 get)
@@ -38,19 +45,22 @@ wait)
     echo "nothing was started on this machine; if the machine is new, get the pieces again and start" >&2
     exit 1
   fi
-  end=$((SECONDS + $2))
-  while [ $SECONDS -lt $end ] && [ ! -e "$WORK/ended" ]; do sleep 1; done
+  end=$((SECONDS + $2)) packed=$SECONDS
+  while [ $SECONDS -lt $end ] && [ ! -e "$WORK/ended" ]; do
+    sleep 1
+    if [ $((SECONDS - packed)) -ge 60 ]; then
+      pack
+      packed=$SECONDS
+    fi
+  done
   tail -n "${LINES_SHOWN:-40}" "$WORK/log"
   tail -n 2 "$WORK/study/slices.jsonl"
   nvidia-smi --query-gpu=utilization.gpu,memory.used,power.draw,clocks.sm,clocks.max.sm --format=csv,noheader || true
   if [ -e "$WORK/ended" ]; then echo "ended with $(cat "$WORK/ended")"; else echo "still running"; fi
-  if [ -n "${OUT:-}" ]; then
-    cp "$WORK/log" "$OUT/slice.log"
-    tar czf "$OUT/study.tar.gz" --exclude=models -C "$WORK" study || [ $? = 1 ] # 1: a journal grew meanwhile
-  fi
+  pack
   ;;
 *)
-  sed -n '2,11s/^# \{0,1\}//p' "$0"
+  sed -n '2,12s/^# \{0,1\}//p' "$0"
   exit 2
   ;;
 esac

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -50,8 +51,8 @@ def train(
 
     It says so after every training, so that a slice that is cut keeps what it has spent. Those with the same network
     are one queue, whatever their data and recipes: when one experiment has no more trainings to begin, the next one's
-    fill the card. Models of theirs that are `lost` come first, and lie where they lay. Where `strategies` names some of
-    an experiment, those alone.
+    fill the card. Models of theirs that are `lost` are trained again where nothing else is left to begin, and lie where
+    they lay. Where `strategies` names some of an experiment, those alone.
     """
     from ncalr.learn import TorchLearner, torch_learner
 
@@ -84,7 +85,7 @@ def train(
             for name, part in parts.items()
             for place in lost.get(name, ())
         ]
-        both = LostFirst(learner, again, clock, bill)
+        both = LostLast(learner, again, clock, bill)
         runs = conduct_together([*parts.values()], both, watch, clock.too_late, seeds)
         if any(one.job is not None for one in runs):
             print("the slice is over", flush=True)
@@ -140,29 +141,38 @@ class Lost(NamedTuple):
     job: Job
 
 
-class LostFirst:
-    """A learner that begins with models that are lost, side by side with what it is asked for."""
+class LostLast:
+    """A learner that trains models that are lost, side by side with what it is asked for, where that leaves room."""
 
     def __init__(self, learner: Any, lost: Sequence[Lost], clock: Clock, bill: Bill) -> None:
         self.learner, self.lost, self.clock, self.bill = learner, lost, clock, bill
 
     def fit_each(self, jobs: Iterator[Job | None]) -> Iterator[tuple[int, Any]]:
         """Train on jobs as they come; only who gave them hears of their models."""
-        begun: list[Lost] = []
+        left, asked = deque(self.lost), itertools.count()
+        begun: list[Lost | int] = []  # what is lost, or the number of a job that was asked for
 
         def both() -> Iterator[Job | None]:
-            for one in self.lost:
-                if not self.clock.too_late(one.job):
-                    begun.append(one)
-                    with one.run.journal.threads():
-                        yield one.job
-            yield from jobs
+            for job in jobs:
+                if job is not None:
+                    begun.append(next(asked))
+                    yield job
+                    continue
+                while left and self.clock.too_late(left[0].job):
+                    left.popleft()
+                if not left:
+                    yield None
+                    continue
+                begun.append(one := left.popleft())
+                with one.run.journal.threads():
+                    yield one.job
 
         for at, model in fit_each(self.learner, both()):
-            if at < len(begun):
-                self._keep(begun[at], model)
+            what = begun[at]
+            if isinstance(what, Lost):
+                self._keep(what, model)
             else:
-                yield at - len(begun), model
+                yield what, model
 
     def _keep(self, one: Lost, model: Any) -> None:
         keep_again(model, one.run, one.round)

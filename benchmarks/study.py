@@ -10,10 +10,9 @@ DIR holds one folder an experiment with the journals of its runs; give the folde
 continued. Experiments on the same data share seeds and initial pools, so their runs can be compared with each other.
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named; with
 `--only NAME:random+ncal`, of that experiment these strategies alone.
-Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). The last
-models of runs that ended unevaluated are trained again by `run --evaluate`, before everything else; all that are
-missing, one experiment after the other, by `evaluate --missing retrain`. No report is written here: `ncalr report
-DIR/EXPERIMENT` does that, without a GPU.
+Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). Those that
+went with their machine unevaluated are trained again by `run --evaluate` where the rest leaves room. No report is
+written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -226,16 +225,18 @@ def evaluate_all(
 
 
 def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collection[str]]) -> dict[str, list[Place]]:
-    """Models of ended runs that have still to be evaluated and went with their machine, by experiment.
+    """Models that have still to be evaluated and went with their machine, by experiment; those of last rounds first.
 
     Of the strategies that are named with it, where any are.
     """
-    there = [name for name in names if name in EVALUATED and (out / name / "experiment.json").exists()]
-    every = {name: of(name).lost([*EVALUATED[name].every, *EVALUATED[name].last]) for name in there}
-    return {
-        name: [(run, number) for run, number in places if not names[name] or run.strategy in names[name]]
-        for name, places in every.items()
-    }
+    found: dict[str, list[Place]] = {}
+    for name, some in names.items():
+        if name not in EVALUATED or not (out / name / "experiment.json").exists():
+            continue
+        places = [place for which in reversed(ROUNDS) for place in of(name).lost(EVALUATED[name].of(which), which)]
+        by_model = {(run.journal.path, number): (run, number) for run, number in places}
+        found[name] = [place for place in by_model.values() if not some or place[0].strategy in some]
+    return found
 
 
 @contextmanager

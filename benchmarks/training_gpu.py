@@ -2,6 +2,7 @@
 
     python3 benchmarks/training_gpu.py speed    --out DIR              images a second: plain loop, ours, predicting
     python3 benchmarks/training_gpu.py variants --out DIR              runs side by side, one thing changed; a profile
+    python3 benchmarks/training_gpu.py ends     --out DIR              a step's end as torch's, and no slower? quickly
     python3 benchmarks/training_gpu.py predict  --out DIR              prediction: normalisation apart and folded
     python3 benchmarks/training_gpu.py grouped                         convolutions of six runs apart and in groups
     python3 benchmarks/training_gpu.py shapes   --out DIR              the normalisation's sums in several launch shapes
@@ -484,6 +485,37 @@ def passes_agree(pool: Any, labels: Any) -> dict[str, float]:
     return worst
 
 
+def check_passes(result: dict[str, Any], pool: Any, labels: Any) -> None:
+    """Note how far our end of a step and torch's are apart, and whether that is rounding."""
+    apart = passes_agree(pool, labels)
+    farthest = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
+    result["one_pass_error"] = apart[farthest]
+    result["checks"]["the optimiser in one pass as torch's"] = apart[farthest] < 1e-3
+    print(f"one pass against torch's optimiser: {apart[farthest]:.1e} of a step's way, {farthest}", flush=True)
+
+
+def by_turns(result: dict[str, Any], ours: list[Any], theirs: list[Any]) -> None:
+    """Note images a second of steps that end our way and torch's, each twice."""
+    result["turns"] = turns = [interleaved(some, 1.0) for some in (ours, theirs) * 2]
+    print(f"by turns, as it is and so: {', '.join(f'{turn:,.0f}' for turn in turns)}", flush=True)
+
+
+def ends(out: Path) -> bool:
+    """Whether our end of a step is torch's but for rounding, and no slower, side by side: asked before a long queue."""
+    pool, labels = small_pool()
+    result: dict[str, Any] = {"machine": facts(), "checks": {}}
+    check_passes(result, pool, labels)
+    ours = slots(6, 128, pool, labels)
+    with in_passes():
+        theirs = slots(6, 128, pool, labels)
+    by_turns(result, ours, theirs)
+    turns = result["turns"]
+    result["checks"]["no slower"] = sum(turns[::2]) > sum(turns[1::2])
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "training_gpu_ends.json").write_text(json.dumps(result, indent=1))
+    return all(result["checks"].values())
+
+
 def _with_every_algorithm(rows: dict[str, dict[str, float]], left: float) -> None:
     """Six runs with every algorithm tried, where so many seconds are enough."""
     try:
@@ -514,11 +546,7 @@ def variants(out: Path, most: float, only: str = "") -> None:
         result["norm_errors"], result["first_errors"] = norm_errors(), first_errors()
         print({name: f"{value:.1e}" for name, value in result["first_errors"].items()}, flush=True)
         result["checks"]["slopes of two readers as autograd adds them"] = readers_agree()
-    apart = passes_agree(pool, labels)
-    farthest = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
-    result["one_pass_error"] = apart[farthest]
-    result["checks"]["the optimiser in one pass as torch's"] = apart[farthest] < 1e-3
-    print(f"one pass against torch's optimiser: {apart[farthest]:.1e} of a step's way, {farthest}", flush=True)
+    check_passes(result, pool, labels)
 
     def keep() -> None:
         (out / f"training_gpu_variants{'_only' if only else ''}.json").write_text(json.dumps(result, indent=1))
@@ -588,9 +616,7 @@ def variants(out: Path, most: float, only: str = "") -> None:
             continue
         if name == PASSES:
             reference_in_passes = thirty_steps(found, pool, labels)[0]
-            turns = [interleaved(some, 1.0) for some in (usual, found) * 2]
-            print(f"by turns, as it is and so: {', '.join(f'{turn:,.0f}' for turn in turns)}", flush=True)
-            result["turns"] = turns
+            by_turns(result, usual, found)
             usual = []
         if name in ("weights cast by autocast", "slopes added by autograd", "batches made by torch"):
             of = reference if name == "slopes added by autograd" else reference_in_passes
@@ -1048,7 +1074,7 @@ def table() -> None:
     page.write_text(before + start + text + rest[rest.index(end) :])
 
 
-WHAT = ["speed", "variants", "predict", "algorithms", "grouped", "shapes", "shape", "accuracy", "table"]
+WHAT = ["speed", "variants", "ends", "predict", "algorithms", "grouped", "shapes", "shape", "accuracy", "table"]
 
 
 def main() -> None:
@@ -1072,6 +1098,8 @@ def main() -> None:
         speed(arguments.out)
     elif arguments.what == "variants":
         variants(arguments.out, min(arguments.most, 75.0), arguments.only)
+    elif arguments.what == "ends":
+        raise SystemExit(not ends(arguments.out))
     elif arguments.what == "grouped":
         grouped()
     elif arguments.what == "predict":

@@ -185,7 +185,7 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
 
 
 def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
-    """The last ones of runs that have ended; what is found of them says that they are not the first ones."""
+    """Those of last rounds before others, all behind what is new; what is found says that they are not the first."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study = benchmark("study")
     asked = study.Evaluated(("separation",), ("calibration",))
@@ -194,7 +194,7 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     slices.train({"here": one, "other": experiment("digits")}, tmp_path, out, 5.0, 2)
     study.evaluate_all(out, study.evaluators(tmp_path, out), "error", [], ["all"])
     first, second = read_runs(out / "here")
-    models = [run.journal.folder / "models" / "round-02" for run in (first, second)]
+    models = [run.journal.folder / "models" / f"round-0{number}" for run in (first, second) for number in (2, 1)]
     record = json.loads((models[0] / "model.json").read_text())["record"]
     for run in (first, second):
         shutil.rmtree(run.journal.folder / "models")
@@ -203,18 +203,21 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
         "here": []
     }
     journal, found = first.journal.folder / "journal.jsonl", first.journal.folder / "evaluations.jsonl"
-    found.write_text("".join(found.read_text().splitlines(keepends=True)[:2]))  # separation is missing
+    found.write_text(found.read_text().splitlines(keepends=True)[1])  # all but the calibration of the second round
     journal.write_text(journal.read_text().replace(f'"accuracy": {first.accuracies[-1][1]}', '"accuracy": 0.25'))
     more = {"here": one, "more": replace(experiment("digits"), strategies=("margin", "random"), seeds=1)}
     assert study.lost(out, study.evaluators(tmp_path, out), {"here": ("ncal",)}) == {"here": []}
     again = study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ()))
-    assert [(run.seed, number) for run, number in again["here"]] == [(0, 2)]
+    assert [(run.seed, number) for run, number in again["here"]] == [(0, 2), (0, 1)]
     before = len((out / "slices.jsonl").read_text().splitlines())
     capsys.readouterr()
     slices.train({"here": one}, tmp_path, out, 0.0, 2, None, again)
     assert not models[0].exists(), "there is no time"
+    capsys.readouterr()
     slices.train(more, tmp_path, out, 5.0, 2, None, again)
-    assert [path.exists() for path in models] == [True, False]
+    assert [path.exists() for path in models] == [True, True, False, False]
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[-1] == "again" for line in said[-3:]] == [False, True, True], "behind what is new"
     assert study.lost(out, study.evaluators(tmp_path, out), {"here": ()}) == {"here": []}, (
         "it is there, if not evaluated"
     )
@@ -222,14 +225,15 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     assert [len(run.accuracies) for run in read_runs(out / "here")] == [2, 2]
     noted = [json.loads(line) for line in (out / "slices.jsonl").read_text().splitlines()[before:]]
     assert {line["experiment"]: (line["trainings"], line["images"]) for line in noted} == {
-        "here again": (1, 2 * 45),
+        "here again": (2, 2 * (45 + 30)),
         "more": (4, 2 * (30 + 45 + 45)),
     }
     now = json.loads((models[0] / "model.json").read_text())["record"]
     assert now["history"] == record["history"], "the same training"
     assert now["notes"] == [*record["notes"], "trained again"]
     assert study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", []) == []
-    *_, line = read_evaluations(first)
+    *_, other, line = read_evaluations(first)
+    assert (other["task"], other["round"], other["notes"]) == ("calibration", 1, [])
     assert (line["task"], line["round"]) == ("separation", 2)
     assert line["notes"] == [f"trained again: accuracy {100 * first.accuracies[-1][1]:.2f} %, the journal has 25.00 %"]
     assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}

@@ -97,10 +97,10 @@ class Evaluator:
                     say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
         return done
 
-    def lost(self, tasks: Sequence[str]) -> list[Place]:
-        """The last models of runs that have ended which these tasks would still look at, and which are not there."""
-        runs = [run for run in read_runs(self.folder) if run.ended]
-        found = places(runs, missing="retrain", wanted=self._wanted(tasks, runs)) if runs else []
+    def lost(self, tasks: Sequence[str], rounds: str = "ended") -> list[Place]:
+        """The models of these rounds that these tasks would still look at, and which are not there."""
+        runs = [run for run in read_runs(self.folder) if (run.ended if rounds == "ended" else run.accuracies)]
+        found = places(runs, rounds=rounds, missing="retrain", wanted=self._wanted(tasks, runs)) if runs else []
         return [place for place in found if not kept(*place)]
 
     def _wanted(self, tasks: Sequence[str], runs: list[Run]) -> Callable[[Run, int], list[str]]:
