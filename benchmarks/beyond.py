@@ -177,24 +177,27 @@ def verdict(
 
     `values` by strategy and seed. Above and below: a paired t-test at 5 %, corrected by Holm's method for the rivals of
     the claim. Level: the 95 % interval lies within a point either way. All else could not be told apart by so few
-    seeds. Strategies with fewer than three seeds in common are not compared yet.
+    seeds. Strategies with fewer than three seeds in common are not compared yet, and those of the claim are named.
     """
-    own = values.get("ncal", {})
-    shared = {name: sorted(set(own) & set(values[name])) for name in values if name != "ncal" and "ncal(" not in name}
-    fewest = min(len(shared.get(name, ())) for name in CLAIMED)
-    if fewest < 3:
-        return f"Too early: {fewest} of 3 seeds are finished.", {}
+    shared = _shared(values)
     compared = {name: seeds for name, seeds in shared.items() if len(seeds) >= 3}
-    claimed = _against(values, {name: compared[name] for name in CLAIMED})
+    rivals = [name for name in CLAIMED if name in compared]
+    waiting = {name: len(shared.get(name, ())) for name in CLAIMED if name not in rivals}
+    if not rivals:
+        return f"Too early: ncal has {max(waiting.values())} of 3 seeds in common with {_and([*CLAIMED])}.", {}
+    claimed = _against(values, {name: compared[name] for name in rivals})
     others = {name: _against(values, {name: compared[name]})[name] for name in compared if name not in CLAIMED}
     near = NEAR if scale == 100 else 0.0
     found = {name: (one, place(one, near)) for name, one in {**claimed, **others}.items()}
-    words = {name: found[name][1] for name in CLAIMED}
+    words = {name: found[name][1] for name in rivals}
     kept = sum(word == "above" for word in words.values())
-    word = "Holds" if kept == len(CLAIMED) else "Holds in part" if kept else "Does not hold"
+    word = "Holds" if kept == len(rivals) else "Holds in part" if kept else "Does not hold"
+    so_far = " so far" if waiting and kept in (0, len(rivals)) else ""  # one more cannot change what holds in part
     order = ("above", "below", "level with", "not told apart from")
-    said = [(where, [name for name in CLAIMED if words[name] == where]) for where in order]
-    short = f"{word}: ncal is {', '.join(f'{where} {_and(names)}' for where, names in said if names)}."
+    said = [(where, [name for name in rivals if words[name] == where]) for where in order]
+    missing = f"; too early for {', '.join(f'{name} ({n} of 3 seeds)' for name, n in waiting.items())}"
+    short = f"{word}{so_far}: ncal is {', '.join(f'{where} {_and(names)}' for where, names in said if names)}"
+    short += f"{missing if waiting else ''}."
     better = [name for name in others if found[name][1] == "below"]
     return f"{short} It is below {_and(better)}, which the paper has not." if better else short, found
 
@@ -205,6 +208,12 @@ def place(found: Difference, near: float = NEAR) -> str:
     if effect.p_holm < 0.05:
         return "above" if effect.mean > 0 else "below"
     return "level with" if max(-effect.low, effect.high) <= near else "not told apart from"
+
+
+def _shared(values: Mapping[str, Mapping[int, float]]) -> dict[str, list[int]]:
+    """The seeds that each rival has in common with ncal."""
+    own = set(values.get("ncal", {}))
+    return {name: sorted(own & set(seeds)) for name, seeds in values.items() if name != "ncal" and "ncal(" not in name}
 
 
 def _against(values: Mapping[str, Mapping[int, float]], shared: Mapping[str, list[int]]) -> dict[str, Difference]:
@@ -231,10 +240,14 @@ def _and(names: list[str]) -> str:
 
 
 def _verdict(found: Found, value: str, scale: float = 100) -> str:
-    """The same by a value of the evaluations."""
+    """The same by a value of the evaluations, and the differences, too early as they may be."""
     numbers = {name: {seed: _number(line, value) for seed, line in seeds.items()} for name, seeds in found.items()}
-    short, gaps = verdict(numbers, scale)
-    figures = ", ".join(f"{name} {gap(one, scale)}" for name, (one, _) in gaps.items())
+    pairs = {name: seeds for name, seeds in _shared(numbers).items() if len(seeds) > 1}
+    gaps = {name: _against(numbers, {name: seeds})[name] for name, seeds in pairs.items()}
+    figures = ", ".join(
+        f"{name} {gap(gaps[name], scale)}" for name in sorted(gaps, key=lambda name: name not in CLAIMED)
+    )
+    short, _ = verdict(numbers, scale)
     return f"{short} ncal against {figures}." if figures else short
 
 

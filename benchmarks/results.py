@@ -166,7 +166,8 @@ def write_page(page: Page) -> str:
     head = f"# {page.title}\n\nMade by `make results` from `results/study`; not to be edited by hand.\n\n"
     head += f"**The paper.** {page.paper}\n\n"
     own = OWN_PARTS[page.name]() if page.name in OWN_PARTS else ""
-    seeds = {run.strategy: sum(r.strategy == run.strategy for r in runs) for run in runs}
+    known = dict.fromkeys(run.strategy for run in begun(page.experiments))
+    seeds = {name: sum(run.strategy == name for run in runs) for name in known}
     behind = {name: count for name, count in seeds.items() if count < min(3, max(seeds.values()))}
     if (
         seeds.get("ncal", 0) < 2 or "ncal" in behind
@@ -198,7 +199,7 @@ def write_page(page: Page) -> str:
     text += "\n\n" + table(*_columns(page, found, runs, seeds)) + "\n"
     if behind:
         waiting = ", ".join(f"{name} ({count})" for name, count in behind.items())
-        text += f"\nNot shown, since too few of their seeds are finished: {waiting}.\n"
+        text += f"\nNot shown, since too few of their seeds are finished (their number in brackets): {waiting}.\n"
     text += f"\n{spent(page.experiments)}\n"
     text += f"\n![Learning curves](./{page.name}_curves.svg)\n"
     if curves.seeds > 1 and found.get("to_random"):
@@ -312,7 +313,7 @@ def _chance(runs: list[Run]) -> str:
 
 MEANS = (
     "Differences of areas under the curve (its mean height) in points, paired by seed, with 95 % intervals for each alone. *Could show*: the true difference that so many "
-    "seeds would have found four times out of five. *Above* and *below*: a paired t-test at 5 %, corrected by Holm's method for the three rivals of the paper's claim (the "
+    "seeds would have found four times out of five. *Above* and *below*: a paired t-test at 5 %, corrected by Holm's method for the rivals of the paper's claim (the "
     f"others each by itself); *level with*: the interval lies within {100 * NEAR:.0f} point either way, less than half of the paper's leads; all else *could not be told apart*."
 )
 

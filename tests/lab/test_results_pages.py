@@ -145,7 +145,8 @@ def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results
     assert any(len(line.split("|")) == 9 for line in rows), "as many cells as budgets"
     probes = text[text.index("## Linear probes") : text.index("## Separation")]
     assert "one a seed: random 2, margin 3, badge 3," in probes
-    assert "**Verdict.** Too early: 2 of 3 seeds are finished." in probes
+    assert "Holds so far: ncal is above coreset and cdal; too early for random (2 of 3 seeds)." in probes
+    assert "ncal against random +2.3 (+1.0 to +3.6), coreset +2.2 (+1.7 to +2.7)" in probes, "of the seeds of each pair"
     assert text.count("Models that were evaluated") == 1
 
 
@@ -255,12 +256,26 @@ def test_strategies_with_too_few_seeds_wait(results):
     for seed in (1, 2):
         (results.STUDY / "cifar10-rest" / "runs" / f"entropy-{seed}" / "journal.jsonl").unlink()
     row, text = page_of(results, "cifar10")
-    assert "Not shown, since too few of their seeds are finished: entropy (1)." in text
+    assert "Not shown, since too few of their seeds are finished (their number in brackets): entropy (1)." in text
     assert "| entropy |" not in text
     assert "to entropy" not in text, "it is nobody's best rival yet"
     assert "| sisome |" in text
     assert "Holds: ncal is above random, coreset and cdal." in row
     assert (results.PAGES / "cifar10_differences.svg").read_text().count("<svg") == 1
+
+
+def test_a_rival_of_the_claim_that_has_only_begun_is_named(results):
+    finish(results, "mini_imagenet-tail", {"ncal": 0.01})
+    for strategy in ("cdal", "ncal(counts=neutral)"):
+        for seed in range(3):
+            journal = results.STUDY / "mini_imagenet-tail" / "runs" / slug(strategy, seed) / "journal.jsonl"
+            journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    row, text = page_of(results, "mini_imagenet_tail")
+    assert "Holds so far: ncal is above random and coreset; too early for cdal (0 of 3 seeds). |" in row
+    assert "| coreset | +1.0 (" in text, "what can be compared is"
+    assert (results.PAGES / "mini_imagenet_tail_forest.svg").exists()
+    assert "Not shown, since too few of their seeds are finished (their number in brackets): cdal (0), ncal(" in text
+    assert "| cdal |" not in text
 
 
 def test_others_are_not_compared_before_ncal_has_as_many_seeds(results):
@@ -411,9 +426,16 @@ def test_a_difference_within_chance_is_not_told_apart_and_few_seeds_are_not_comp
     values["entropy"] = {seed: value + 0.01 * (seed + 1) for seed, value in own.items()}
     assert results.verdict(values)[1]["entropy"][1] == "not told apart from", "perhaps below by four points"
     del values["cdal"][2]
-    assert results.verdict(values)[0] == "Too early: 2 of 3 seeds are finished."
-    assert results.verdict({"ncal": own, "random": values["random"]})[0].startswith("Too early"), "coreset is missing"
-    assert results.verdict({"ncal": own})[0] == "Too early: 0 of 3 seeds are finished."
+    said = "ncal is above random, not told apart from coreset; too early for cdal (2 of 3 seeds)."
+    assert results.verdict(values)[0] == f"Holds in part: {said}"
+    one = {"ncal": own, "random": values["random"]}
+    short, gaps = results.verdict(one)
+    assert short == ("Holds so far: ncal is above random; too early for coreset (0 of 3 seeds), cdal (0 of 3 seeds).")
+    assert [*gaps] == ["random"]
+    assert results.verdict({**one, "random": own})[0].startswith("Does not hold so far: ncal is level with random;")
+    early = "seeds in common with random, coreset and cdal."
+    assert results.verdict({"ncal": own, "random": {1: 0.5, 2: 0.5}}) == (f"Too early: ncal has 2 of 3 {early}", {})
+    assert results.verdict({"ncal": own})[0] == f"Too early: ncal has 0 of 3 {early}"
 
 
 def policies(gain: float, spread: float = 0.001):
