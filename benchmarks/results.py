@@ -88,7 +88,7 @@ PAGES_OF = (
         "ImageNet-100 at 40 %: NCAL 72.11, Random 69.51, CDAL 69.09, Coreset 68.65; 79.16 with all labels. Other classes and "
         "larger images than here: only the order of the strategies can be compared.",
         {"random": 69.51, "coreset": 68.65, "cdal": 69.09, "ncal": 72.11},
-        ("ood", "probe", "separation"),
+        ("ood", "probe", "separation", "calibration"),
     ),
     Page(
         "discovery",
@@ -176,7 +176,7 @@ def write_page(page: Page) -> str:
         many = f"{len(runs)} runs have finished, too few of ncal" if runs else "No run has finished yet"
         text = f"{head}**Ours.** {many}; see `results/PLAN.md`.\n{some}{own}"
         (PAGES / f"{page.name}.md").write_text(text)
-        for figure in ("curves", "differences", "forest"):
+        for figure in ("curves", "differences", "forest", "separation"):
             (PAGES / f"{page.name}_{figure}.svg").unlink(missing_ok=True)
         return f"| [{page.title}]({page.name}.md) | begun | | |" if some else f"| {page.title} | not measured yet | | |"
     runs = [run for run in runs if run.strategy not in behind]
