@@ -345,10 +345,25 @@ def test_discovery_and_tail(results):
     _, text = page_of(results, "discovery")
     assert "33.20, 50.34, 20.35, 36.20 |" in text
     assert "(variant B, 20 initialisations)" in text
+    for value in ("all", "old", "new"):
+        assert f"**Verdict ({value}).** Holds: ncal is above random, coreset and cdal. ncal against random +2.2" in text
     tail = {"accuracy, head": 0.6, "accuracy, tail": 0.1, "picked over expected, tail": 1.5}
     finish(results, "cifar100-tail", {}, [{"task": "tail", "values": tail}])
     _, text = page_of(results, "cifar100_tail")
     assert "| random | 60.0 | 10.0 | 1.500 |" in text
+
+
+def test_what_the_paper_says_of_evaluations_has_a_verdict_of_its_own(results):
+    finish(results, "mini_imagenet", {"ncal": 0.02}, EVALUATIONS)
+    rows = results._claims_of_evaluations()
+    assert [measured.split("`")[1] for _, measured, _ in rows] == ["energy, far, auroc", "mean of top1", "distance"]
+    assert (
+        "](mini_imagenet.md): `mean of top1` at 20,000 labels, ncal against random +2.2 (+1.7 to +2.7), c" in rows[1][1]
+    )
+    assert {short for _, _, short in rows} == {"Holds: ncal is above random, coreset and cdal."}
+    for path in results.STUDY.glob("mini_imagenet/runs/*-[12]/evaluations.jsonl"):
+        path.unlink()
+    assert results._claims_of_evaluations() == rows[2:], "of one seed nothing is said; journals have the distances"
 
 
 def test_what_was_not_run_and_not_evaluated_is_said(results):
