@@ -8,6 +8,7 @@ evaluations is empty.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,7 @@ def part(task: str, runs: list[Run], pages: Path) -> str:
     rounds = _rounds(runs, task)
     if not rounds:
         return ""
-    names = dict.fromkeys(run.strategy for run in runs)
-    return "\n".join([f"## {TITLES[task]}", "", _of_seeds(rounds, names), "", *PARTS[task](rounds, pages)])
+    return "\n".join([f"## {TITLES[task]}", "", _of_seeds(rounds, runs), "", *PARTS[task](rounds, pages)])
 
 
 def claims(task: str, runs: list[Run]) -> list[list[str]]:
@@ -89,17 +89,18 @@ def _best(rounds: Rounds, group: str) -> str:
     return max(values, key=lambda value: np.mean([np.mean(_numbers(seeds, value)) for seeds in shown.values()]))
 
 
-def _of_seeds(rounds: Rounds, names: Iterable[str]) -> str:
+def _of_seeds(rounds: Rounds, runs: list[Run]) -> str:
     """Of which seeds the rows of a table are, and of how many models there is something, where not of all."""
     found, shown = rounds[max(rounds)], _shown(rounds)
-    counts = {name: len(found.get(name, {})) for name in names}
+    wanted = Counter(run.strategy for run in runs)
+    counts = {name: len(found.get(name, {})) for name in wanted}
     same = {tuple(seeds) for seeds in shown.values()}
-    which = _and([str(seed) for seed in same.pop()]) if len(same) == 1 else "that each has, so compare no rows"
-    text = f"Mean and half of the 95 % interval (Student's t) over the seeds {which}."
-    if len(set(counts.values())) == 1:
+    which = _and([str(seed) for seed in same.pop()]) if len(same) == 1 else "those that each has, so compare no rows"
+    text = f"Mean and half of the 95 % interval (Student's t), over these seeds: {which}."
+    if counts == wanted:
         return text
-    told = ", ".join(f"{name} {count}" for name, count in counts.items())
-    gone = [name for name in names if name not in shown]
+    told = ", ".join(f"{name} {count} of {wanted[name]}" for name, count in counts.items())
+    gone = [name for name in wanted if name not in shown]
     more = f" Not shown, since they lack one of these: {_and(gone)}." if gone else ""
     return f"{text} Models that were evaluated, one a seed: {told}.{more}"
 
@@ -107,8 +108,8 @@ def _of_seeds(rounds: Rounds, names: Iterable[str]) -> str:
 def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes both)
     """Detection of what is not in-distribution: all scores at the last budget, the best one by budget."""
     last, shown = rounds[max(rounds)], _shown(rounds)
-    names = _any(last)["shown"]
-    scores = [name.removesuffix(", near, auroc") for name in names if name.endswith(", near, auroc")]
+    everybody = list(dict.fromkeys(name for found in rounds.values() for name in found))
+    scores = [one.removesuffix(", near, auroc") for one in _any(last)["shown"] if one.endswith(", near, auroc")]
     text = [
         "The paper has far-OOD AUROC on OpenImage-O, which could not be had, at 10 to 40 % of ImageNet-100, and does not say by which score. Ours: near are the classes of "
         "Tiny-ImageNet that mini-ImageNet lacks, far is the mean over DTD (10 classes) and SVHN, both stand-ins.",
@@ -117,9 +118,9 @@ def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes
         values = [f"{score}, {group}, auroc" for score in scores]
         head, rows = ["strategy", *scores], _rows(shown, values)
         best = _best(rounds, group)
-        common = {b: found for b in sorted(rounds) if (found := _common(rounds[b], last))}
+        common = {b: found for b in sorted(rounds) if (found := _common(rounds[b], everybody))}
         by_budget = [
-            [name, *(_cell(_numbers(found.get(name, {}), best)) for found in common.values())] for name in last
+            [name, *(_cell(_numbers(found.get(name, {}), best)) for found in common.values())] for name in everybody
         ]
         if group == "far":
             head, rows = (

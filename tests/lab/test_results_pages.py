@@ -122,7 +122,7 @@ def test_a_page_with_every_part(results):
     said = "Holds: ncal is above random, coreset and cdal. ncal against random +0.022"
     assert f"**Verdict (raw distance).** {said}" in text, "from the journals"
     assert "| random | 0.200 | 2.500 | 0.700 | 0.300 |" in text
-    assert text.count("over the seeds 0, 1 and 2.\n") == 4
+    assert text.count("over these seeds: 0, 1 and 2.\n") == 4
 
 
 def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results):
@@ -146,7 +146,7 @@ def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results
     [row] = (line for line in text.splitlines() if line.startswith("| badge | 70.0 | 70.0 |  | 70.0 |"))
     assert len(row.split("|")) == 10, "as many cells as budgets, and none of a mean over other seeds"
     probes = text[text.index("## Linear probes") : text.index("## Separation")]
-    assert "over the seeds 1 and 2. Models that were evaluated, one a seed: random 2, margin 3, badge 3," in probes
+    assert "over these seeds: 1 and 2. Models that were evaluated, one a seed: random 2 of 3, margin 3 of 3," in probes
     assert "Not shown, since they lack one of these: ncal(fusion=rank)." in probes
     assert "| ncal(fusion=rank) |" not in probes
     assert "| ncal | 42.3 ± " in probes, "of the seeds that random has too"
