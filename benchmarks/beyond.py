@@ -186,8 +186,8 @@ def separation(rounds: Rounds, pages: Path) -> list[str]:
     (pages / "mini_imagenet_separation.svg").write_text(plots.separation(quantiles))
     values = [*_any(last)["values"]]
     return [
-        f"Of the labelled items at {max(rounds):,} labels, from the journals. The paper's raw mean distance depends on the scale of the features, which the last layer can undo: beside it "
-        "stands the distance over the mean length of the class means. The paper calls the mean cosine of two class means their alignment (CMA).",
+        f"Class means of each strategy's own labelled items at {max(rounds):,} labels, from the journals; the paper does not say of which items. Its raw mean distance depends on the scale of the features, which the last layer can undo: beside it "
+        "stands the distance over the mean length of the class means. CMA is the mean cosine of two class means.",
         "",
         table(["strategy", *values, "the paper: distance"], _beside(_rows(shown, values, 1), APART)),
         "",
