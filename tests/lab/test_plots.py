@@ -101,3 +101,13 @@ def test_figures_are_called_after_their_headings(tmp_path):
     write_figures(page, drawn, tmp_path / "new" / "figures")
     names = ["who-whom-2.pdf", "who-whom-2.svg", "who-whom.pdf", "who-whom.svg"]
     assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == names
+
+
+@pytest.mark.parametrize("strategies", [2, 5])
+def test_differences_stand_around_their_budget(strategies):
+    with plots.kept() as found:
+        plots.differences(summary_of(strategies, 3))
+    [figure] = found.values()
+    places = [bars.lines[0].get_xdata() for bars in figure.axes[0].containers]
+    assert len(places) == strategies - 1
+    assert np.mean(places, axis=0) == pytest.approx(BUDGETS)

@@ -44,6 +44,8 @@ def finish(results, name, better, evaluations=None):
                 "accuracy": 0.4 + labels / 1e5 + 0.001 * seed + gain * (labels > experiment.start),
                 "began": 90,
                 "redundancy": 0.9 - gain,
+                "collapse": {"cma": 0.5},
+                "separation": {"quantiles": [1.0, 2.0 + 2 * gain, 3.0], "norm": 2.0},
                 "seconds": {"round": 0.5, "train": 60},
                 "stop": "budget" if labels == experiment.end else "",
             }
@@ -79,13 +81,7 @@ def ood_line():
 EVALUATIONS = (
     ood_line(),
     {"task": "probe", "values": {"cifar100(size=64), top1": 0.4, "cub200, top1": 0.2, "mean of top1": 0.3}},
-    {
-        "task": "separation",
-        "values": dict.fromkeys(
-            ("distance", "distance over feature norm", "nearest distance over feature norm", "cosine, centred"), 2.0
-        ),
-        "histogram": {"quantiles": [1.0, 2.0, 3.0]},
-    },
+    {"task": "calibration", "values": {"ece": 0.2, "nll": 2.5, "brier": 0.7, "aurc": 0.3}},
 )
 
 
@@ -117,12 +113,16 @@ def test_a_page_with_every_part(results):
     assert any(line.endswith("| 69.51 | 3 | 0 | 0.50 | 74 |") for line in text.splitlines() if "| random |" in line)
     assert "with `energy`, the best of the scores" in text
     assert "ncal against random +2.2 (+1.7 to +2.7)" in text
-    assert "At equal accuracy of the classifiers:" in text
-    assert "| random | 40.0 | 20.0 | 30.0 | 41.64, 58.69, 37.84, 42.34 |" in text
-    assert "43.78, 60.87, 40.01, 44.70 |" in text
+    assert "At equal accuracy of the classifiers, ncal against random: +" in text
+    assert "| the paper, OpenImage-O: ncal | 77.18 | 82.49 | 85.55 | 87.89 | 89.15 | 90.53 | 91.53 |" in text
+    assert "| random | 40.0 | 20.0 | 30.0 | 41.64, 58.69, 37.84, 42.34, 45.13 |" in text
+    assert "43.78, 60.87, 40.01, 44.70, 47.34 |" in text
     assert (results.PAGES / "mini_imagenet_separation.svg").exists()
+    assert "| random | 2.000 | 1.000 | 0.500 | 0.500 | 15.114 |" in text
     said = "Holds: ncal is above random, coreset and cdal. ncal against random +0.022"
-    assert f"**Verdict (raw distance).** {said}" in text
+    assert f"**Verdict (raw distance).** {said}" in text, "from the journals"
+    assert "| random | 0.200 | 2.500 | 0.700 | 0.300 |" in text
+    assert text.count("over these seeds: 0, 1 and 2.\n") == 4
 
 
 def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results):
@@ -139,14 +139,36 @@ def test_models_that_were_not_evaluated_are_told_and_seeds_are_not_mixed(results
     for seed in range(3):
         forget("badge", seed, "ood", 10_000)
     forget("random", 0, "probe", 20_000)
+    forget("ncal(fusion=rank)", 2, "probe", 20_000)
     _, text = page_of(results, "mini_imagenet")
-    assert text.count("| strategy | 5,000 (3) | 7,500 (2) | 12,500 (3) |") == 2, "near and far; nothing at 10,000"
-    rows = [line for line in text.splitlines() if line.startswith("| ncal | 7")]
-    assert any(len(line.split("|")) == 9 for line in rows), "as many cells as budgets"
+    head = "| strategy | 5,000 (0, 1, 2) | 7,500 (0, 2) | 10,000 (0, 1, 2) |"
+    assert text.count(head) == 2, "near and far"
+    [row] = (line for line in text.splitlines() if line.startswith("| badge | 70.0 | 70.0 |  | 70.0 |"))
+    assert len(row.split("|")) == 10, "as many cells as budgets, and none of a mean over other seeds"
     probes = text[text.index("## Linear probes") : text.index("## Separation")]
-    assert "one a seed: random 2, margin 3, badge 3," in probes
-    assert "**Verdict.** Too early: 2 of 3 seeds are finished." in probes
+    assert "over these seeds: 1 and 2. Models that were evaluated, one a seed: random 2 of 3, margin 3 of 3," in probes
+    assert "Not shown, since they lack one of these: ncal(fusion=rank)." in probes
+    assert "| ncal(fusion=rank) |" not in probes
+    assert "| ncal | 42.3 ± " in probes, "of the seeds that random has too"
+    assert "Holds so far: ncal is above coreset and cdal; too early for random (2 of 3 seeds)." in probes
+    assert "ncal against random +2.3 (+1.0 to +3.6), coreset +2.2 (+1.7 to +2.7)" in probes, "of the seeds of each pair"
     assert text.count("Models that were evaluated") == 1
+
+
+def test_equal_accuracy_needs_no_rounds_but_those_around_it(results):
+    finish(results, "mini_imagenet", {"ncal": 0.02}, EVALUATIONS)
+
+    def said(labels):
+        for path in results.STUDY.glob("mini_imagenet/runs/*-1/evaluations.jsonl"):
+            lines = path.read_text().splitlines(keepends=True)
+            path.write_text("".join(line for line in lines if json.loads(line)["labelled"] not in labels))
+        found = page_of(results, "mini_imagenet")[1]
+        return found[found.index("At equal accuracy") :].splitlines()[0]
+
+    whole = said([])
+    assert whole.startswith("At equal accuracy of the classifiers, ncal against random: +2.2 (+1.7 to +2.7), 3 seeds.")
+    assert said([7_500, 10_000]) == whole
+    assert said([17_500]).endswith(", 2 seeds."), "ncal's accuracy lies between two that were not both evaluated"
 
 
 def test_a_page_of_runs_that_have_begun(results):
@@ -240,7 +262,7 @@ def test_a_rival_above_is_named(results):
     said = "Holds: ncal is above random, coreset and cdal. It is below badge, which the paper has not."
     assert said in row, "the paper does not compare with badge"
     assert f"**Verdict.** {said}\n" in text
-    assert f"**Verdict.** {said} ncal against random +1.1" in text, "of the probes"
+    assert f"**Verdict (mean).** {said} ncal against random +1.1" in text, "of the probes"
 
 
 def test_a_rival_of_the_paper_that_is_not_beaten_is_a_claim_that_holds_in_part(results):
@@ -255,12 +277,26 @@ def test_strategies_with_too_few_seeds_wait(results):
     for seed in (1, 2):
         (results.STUDY / "cifar10-rest" / "runs" / f"entropy-{seed}" / "journal.jsonl").unlink()
     row, text = page_of(results, "cifar10")
-    assert "Not shown, since too few of their seeds are finished: entropy (1)." in text
+    assert "Not shown, since too few of their seeds are finished (their number in brackets): entropy (1)." in text
     assert "| entropy |" not in text
     assert "to entropy" not in text, "it is nobody's best rival yet"
     assert "| sisome |" in text
     assert "Holds: ncal is above random, coreset and cdal." in row
     assert (results.PAGES / "cifar10_differences.svg").read_text().count("<svg") == 1
+
+
+def test_a_rival_of_the_claim_that_has_only_begun_is_named(results):
+    finish(results, "mini_imagenet-tail", {"ncal": 0.01})
+    for strategy in ("cdal", "ncal(counts=neutral)"):
+        for seed in range(3):
+            journal = results.STUDY / "mini_imagenet-tail" / "runs" / slug(strategy, seed) / "journal.jsonl"
+            journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    row, text = page_of(results, "mini_imagenet_tail")
+    assert "Holds so far: ncal is above random and coreset; too early for cdal (0 of 3 seeds). |" in row
+    assert "| coreset | +1.0 (" in text, "what can be compared is"
+    assert (results.PAGES / "mini_imagenet_tail_forest.svg").exists()
+    assert "Not shown, since too few of their seeds are finished (their number in brackets): cdal (0), ncal(" in text
+    assert "| cdal |" not in text
 
 
 def test_others_are_not_compared_before_ncal_has_as_many_seeds(results):
@@ -309,10 +345,25 @@ def test_discovery_and_tail(results):
     _, text = page_of(results, "discovery")
     assert "33.20, 50.34, 20.35, 36.20 |" in text
     assert "(variant B, 20 initialisations)" in text
+    for value in ("all", "old", "new"):
+        assert f"**Verdict ({value}).** Holds: ncal is above random, coreset and cdal. ncal against random +2.2" in text
     tail = {"accuracy, head": 0.6, "accuracy, tail": 0.1, "picked over expected, tail": 1.5}
     finish(results, "cifar100-tail", {}, [{"task": "tail", "values": tail}])
     _, text = page_of(results, "cifar100_tail")
     assert "| random | 60.0 | 10.0 | 1.500 |" in text
+
+
+def test_what_the_paper_says_of_evaluations_has_a_verdict_of_its_own(results):
+    finish(results, "mini_imagenet", {"ncal": 0.02}, EVALUATIONS)
+    rows = results._claims_of_evaluations()
+    assert [measured.split("`")[1] for _, measured, _ in rows] == ["energy, far, auroc", "mean of top1", "distance"]
+    assert (
+        "](mini_imagenet.md): `mean of top1` at 20,000 labels, ncal against random +2.2 (+1.7 to +2.7), c" in rows[1][1]
+    )
+    assert {short for _, _, short in rows} == {"Holds: ncal is above random, coreset and cdal."}
+    for path in results.STUDY.glob("mini_imagenet/runs/*-[12]/evaluations.jsonl"):
+        path.unlink()
+    assert results._claims_of_evaluations() == rows[2:], "of one seed nothing is said; journals have the distances"
 
 
 def test_what_was_not_run_and_not_evaluated_is_said(results):
@@ -411,9 +462,17 @@ def test_a_difference_within_chance_is_not_told_apart_and_few_seeds_are_not_comp
     values["entropy"] = {seed: value + 0.01 * (seed + 1) for seed, value in own.items()}
     assert results.verdict(values)[1]["entropy"][1] == "not told apart from", "perhaps below by four points"
     del values["cdal"][2]
-    assert results.verdict(values)[0] == "Too early: 2 of 3 seeds are finished."
-    assert results.verdict({"ncal": own, "random": values["random"]})[0].startswith("Too early"), "coreset is missing"
-    assert results.verdict({"ncal": own})[0] == "Too early: 0 of 3 seeds are finished."
+    said = "ncal is above random, not told apart from coreset; too early for cdal (2 of 3 seeds)."
+    assert results.verdict(values)[0] == f"Holds in part: {said}"
+    one = {"ncal": own, "random": values["random"]}
+    short, gaps = results.verdict(one)
+    assert short == (
+        "Holds so far: ncal is above random; too early for coreset (0 of 3 seeds) and cdal (0 of 3 seeds)."
+    )
+    assert [*gaps] == ["random"]
+    assert results.verdict({**one, "random": own})[0].startswith("Does not hold so far: ncal is level with random;")
+    early = "Too early for random (2 of 3 seeds), coreset (0 of 3 seeds) and cdal (0 of 3 seeds)."
+    assert results.verdict({"ncal": own, "random": {1: 0.5, 2: 0.5}}) == (early, {})
 
 
 def policies(gain: float, spread: float = 0.001):

@@ -104,7 +104,7 @@ def differences(summary: Mapping[str, Any]) -> str:
         effect = found["per_budget"]
         at = (
             np.array(summary["budgets"])
-            + (place - len(summary["to_random"]) / 2) * 0.06 * np.ptp(summary["budgets"]) / 5
+            + (place - (len(summary["to_random"]) - 1) / 2) * 0.06 * np.ptp(summary["budgets"]) / 5
         )
         mean = 100 * np.array([_number(v) for v in effect["mean"]])
         low, high = (100 * np.array([_number(v) for v in effect[side]]) for side in ("low", "high"))
