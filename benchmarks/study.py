@@ -1,7 +1,7 @@
 """The study: the paper's experiments on real data, in slices of GPU time, each going on where the last one stopped.
 
     python3 benchmarks/study.py run --data ROOT --out DIR --minutes 9     as many trainings as fit, in the plan's order
-    python3 benchmarks/study.py run ... --evaluate                        and evaluate their models beside the training
+    python3 benchmarks/study.py run ... --evaluate                        and evaluate their models, beside and behind
     python3 benchmarks/study.py evaluate --data ROOT --out DIR            OOD, probes and more, on the models in DIR
     python3 benchmarks/study.py status --out DIR                          what is done, what is missing
     python3 benchmarks/study.py keep   --out DIR                          its journals into results/study, compactly
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -129,7 +129,7 @@ class Evaluated:
 
 EVALUATED = {
     "mini_imagenet": Evaluated(
-        ("separation", "calibration", "probe"),  # what is quick first: models are lost with their machine
+        ("calibration", "probe"),  # what is quick first: models are lost with their machine
         ("ood",),
         {
             "ood": ("near:tiny_imagenet_ood", "far:dtd10", "far:svhn10k(size=64)"),
@@ -241,33 +241,31 @@ def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collecti
 
 @contextmanager
 def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
-    """Evaluate what is trained meanwhile, in processes of their own that ask nothing of the card but forward passes.
+    """Evaluate what is trained meanwhile, by the tasks of every round, in a process of its own.
 
-    One has the tasks of every round, one those of the last, so that neither waits for the other. They go on until their
-    input ends, and once more over what was trained last.
+    It asks nothing of the card but forward passes, and goes on until its input ends, and once more over what was
+    trained last. Tasks of last rounds are not for it: a probe is a thousand matrix products one after the other, a
+    minute or more of a processor that others use too, and seconds of a card that nobody else does.
     """
-    names = [name for name in EVALUATED if not only or name in only]
-    rounds = [which for which in ROUNDS if any(EVALUATED[name].of(which) for name in names)]
-    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
-    words += [word for name in names for word in ("--only", name)]
-    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores(len(rounds))))
-    how: dict[str, Any] = {"stdin": subprocess.PIPE, "env": {**os.environ, **few}}
-    with ExitStack() as stack:
-        children = [
-            stack.enter_context(subprocess.Popen(["nice", *words, "--rounds", which], **how)) for which in rounds
-        ]
+    names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
+    if not names:
         yield
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.close()
-        codes = [child.wait() for child in children]
-    if any(codes):
-        raise SystemExit(max(codes, key=abs))
+        return
+    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
+    words += ["--rounds", "all", *(word for name in names for word in ("--only", name))]
+    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
+    with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
+        yield
+        assert child.stdin is not None
+        child.stdin.close()
+        code = child.wait()
+    if code:
+        raise SystemExit(code)
 
 
-def spare_cores(children: int) -> int:
-    """How many cores each of so many processes may have beside a training, whose own process has two."""
-    return max(((os.cpu_count() or 2) - 2) // max(children, 1), 1)
+def spare_cores() -> int:
+    """How many cores evaluations may have beside a training: half, since two of them may share the parts of one."""
+    return max((os.cpu_count() or 2) // 2 - 1, 1)
 
 
 def evaluate_beside(
@@ -336,6 +334,7 @@ def main() -> None:
         only = named(arguments.only)
     except ValueError as error:
         parser.error(str(error))
+    failed: list[str] = []
     if arguments.what == "run":
         where = (arguments.data, arguments.out)
         everything = plan()
@@ -343,19 +342,21 @@ def main() -> None:
         again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
         with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
             train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
+            if arguments.evaluate:  # where it was trained, with the card to itself
+                failed = evaluate_all(arguments.out, evaluators(*where), "skip", [*only], ["ended"])
     elif arguments.what == "evaluate":
         again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
         of = evaluators(arguments.data, arguments.out, arithmetic)
         rounds = [arguments.rounds] if arguments.rounds else ROUNDS
         failed = again(arguments.out, of, arguments.missing, [*only], rounds)
-        if failed:
-            raise SystemExit("\n".join(failed))
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:
         status(arguments.out, plan())
         for name, task, done, wanted in evaluations_of(arguments.out):
             print(f"{name:<24}{done:>6} of {wanted} models: {task}")
+    if failed:
+        raise SystemExit("\n".join(failed))
 
 
 if __name__ == "__main__":

@@ -239,35 +239,49 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}
 
 
-def test_a_slice_evaluates_what_it_trains_in_processes_of_their_own(slices, tmp_path, monkeypatch):
-    """Which go on until their input ends: one for the tasks of every round, one for those of the last."""
+def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
+    """Which goes on until its input ends, on some of the cores."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study = benchmark("study")
-    script = tmp_path / "stand_in.py"  # says how many threads it may have, where it was left in peace until the end
-    script.write_text(
-        "import os, sys; sys.stdin.read(); name, _, rounds = sys.argv[-3:]\n"
-        "open(f'{name}.{rounds}', 'w').write(os.environ['OMP_NUM_THREADS'] + ' ' + os.environ['NUMBA_NUM_THREADS'])"
+    script, done = tmp_path / "stand_in.py", tmp_path / "done"
+    script.write_text(  # says what it was asked for, where it was left in peace until the end
+        "import os, sys; sys.stdin.read()\n"
+        f"open({str(done)!r}, 'w').write(' '.join([*sys.argv[7:], os.environ['OMP_NUM_THREADS'], "
+        "os.environ['NUMBA_NUM_THREADS']]))"
     )
     monkeypatch.setattr(study, "__file__", str(script))
     monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
-    place = tmp_path / "done"
-    for asked, threads in (
-        (study.Evaluated(("tail",)), {"ended": "14 14"}),
-        (study.Evaluated((), ("ood",)), {"all": "14 14"}),
-        (study.Evaluated(("tail",), ("ood",)), {"all": "7 7", "ended": "7 7"}),
-    ):
-        monkeypatch.setattr(study, "EVALUATED", {str(place): asked})
-        with study.evaluating(tmp_path, tmp_path / "out", ["cifar10", str(place)]):
+    last, every = study.Evaluated(("tail",)), study.Evaluated(("probe",), ("ood",))
+    monkeypatch.setattr(study, "EVALUATED", {"one": last, "two": every, "three": every})
+    for only in (["cifar10", "two", "one"], []):
+        with study.evaluating(tmp_path, tmp_path / "out", only):
             time.sleep(0.3)
-            assert not [*tmp_path.glob("done.*")]
-        assert {path.suffix[1:]: path.read_text() for path in tmp_path.glob("done.*")} == threads
-        for path in tmp_path.glob("done.*"):
-            path.unlink()
+            assert not done.exists()
+        named = [name for name in ("two", "three") if name in (only or ("two", "three"))]
+        assert done.read_text() == " ".join(["--rounds all", *(f"--only {name}" for name in named), "7 7"])
+        done.unlink()
     script.write_text("raise SystemExit(3)")
-    with study.evaluating(tmp_path, tmp_path / "out", ["cifar10"]):
-        pass  # nothing of it is evaluated: nothing is started
+    for only in (["cifar10"], ["one"]):
+        with study.evaluating(tmp_path, tmp_path / "out", only):
+            pass  # no round but the last is asked for: nothing is started
     with pytest.raises(SystemExit, match="3"), study.evaluating(tmp_path, tmp_path / "out", []):
         pass
+
+
+def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, capsys):
+    """With the card to themselves; a task that could not be done is told, and is the command's end."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study, done = benchmark("study"), []
+    monkeypatch.setattr(study, "train", lambda *_: done.append("trained"))
+    monkeypatch.setattr(study, "evaluating", lambda *_: study.nullcontext())
+    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or ["left out: this"])
+    words = ["study.py", "run", "--out", str(tmp_path), "--only", "mini_imagenet"]
+    monkeypatch.setattr(sys, "argv", words)
+    study.main()
+    monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
+    with pytest.raises(SystemExit, match="left out: this"):
+        study.main()
+    assert done == ["trained", "trained", ("skip", ["mini_imagenet"], ["ended"])]
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
