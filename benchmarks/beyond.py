@@ -71,7 +71,7 @@ def part(task: str, runs: list[Run], pages: Path) -> str:
 
 
 def claims(task: str, runs: list[Run]) -> list[list[str]]:
-    """What the paper says of a task, what was measured, and a verdict; nothing before two seeds can be compared."""
+    """What the paper says of a task, what was measured, and a verdict; nothing before seeds can be compared."""
     rounds = _rounds(runs, task)
     rows = []
     for words, value, scale in CLAIMS.get(task, []) if rounds else []:
@@ -96,7 +96,7 @@ def _of_seeds(rounds: Rounds, runs: list[Run]) -> str:
     counts = {name: len(found.get(name, {})) for name in wanted}
     same = {tuple(seeds) for seeds in shown.values()}
     which = _and([str(seed) for seed in same.pop()]) if len(same) == 1 else "those that each has, so compare no rows"
-    text = f"Mean and half of the 95 % interval (Student's t), over these seeds: {which}."
+    text = f"Mean and, from {FEWEST} seeds on, half of the 95 % interval (Student's t), over these seeds: {which}."
     if counts == wanted:
         return text
     told = ", ".join(f"{name} {count} of {wanted[name]}" for name, count in counts.items())
@@ -236,6 +236,8 @@ PARTS: dict[str, Callable[[Rounds, Path], list[str]]] = {
 
 CLAIMED = ("random", "coreset", "cdal")
 """Whom the paper has ncal above; it compares with nobody else."""
+FEWEST = 3
+"""Seeds that are compared, or have an interval: that of two is 12.7 standard errors either way."""
 NEAR = 0.01
 """Differences of areas within one point either way are called level: the paper's leads are of 2.6 points and more."""
 
@@ -250,7 +252,7 @@ def verdict(
     seeds. Strategies with fewer than three seeds in common are not compared yet, and those of the claim are named.
     """
     shared = _shared(values)
-    compared = {name: seeds for name, seeds in shared.items() if len(seeds) >= 3}
+    compared = {name: seeds for name, seeds in shared.items() if len(seeds) >= FEWEST}
     rivals = [name for name in CLAIMED if name in compared]
     waiting = {name: len(shared.get(name, ())) for name in CLAIMED if name not in rivals}
     early = _and([f"{name} ({count} of 3 seeds)" for name, count in waiting.items()])
@@ -262,7 +264,9 @@ def verdict(
     found = {name: (one, place(one, near)) for name, one in {**claimed, **others}.items()}
     words = {name: found[name][1] for name in rivals}
     kept = sum(word == "above" for word in words.values())
-    word = "Holds" if kept == len(rivals) else "Holds in part" if kept else "Does not hold"
+    told = any(word in ("below", "level with") for word in words.values())
+    against = "Does not hold" if told else "Could not be shown here"  # nothing found either way is no finding
+    word = "Holds" if kept == len(rivals) else "Holds in part" if kept else against
     so_far = " so far" if waiting and kept in (0, len(rivals)) else ""  # one more cannot change what holds in part
     order = ("above", "below", "level with", "not told apart from")
     said = [(where, [name for name in rivals if words[name] == where]) for where in order]
@@ -310,9 +314,9 @@ def _and(names: list[str]) -> str:
 
 
 def _compared(found: Found, value: str, scale: float = 100) -> tuple[str, dict[str, str]]:
-    """The same by a value of the evaluations, and the differences, too early as they may be; the claim's rivals first."""
+    """The same by a value of the evaluations, and the differences; the claim's rivals first."""
     numbers = {name: {seed: _number(line, value) for seed, line in seeds.items()} for name, seeds in found.items()}
-    pairs = {name: seeds for name, seeds in _shared(numbers).items() if len(seeds) > 1}
+    pairs = {name: seeds for name, seeds in _shared(numbers).items() if len(seeds) >= FEWEST}
     gaps = {name: gap(_against(numbers, {name: seeds})[name], scale) for name, seeds in pairs.items()}
     ordered = sorted(gaps, key=lambda name: name not in CLAIMED)
     return verdict(numbers, scale)[0], {name: gaps[name] for name in ordered}
@@ -409,7 +413,7 @@ def _matched(rounds: Rounds, value: str) -> str:
             found = at_matched_accuracy(curves, reached).values
             differences.append(found["ncal"] - found["random"])
     known = [one for one in differences if np.isfinite(one)]
-    if len(known) < 2:
+    if len(known) < FEWEST:
         return ""
     return f" At equal accuracy of the classifiers, ncal against random: {signed(estimate(np.array(known)), 100)}, {len(known)} seeds."
 
@@ -440,6 +444,6 @@ def _cell(numbers: list[float], scale: float = 100) -> str:
     digits = _digits(scale)
     found = estimate(np.array(numbers, np.float64))
     mean = f"{scale * float(found.mean):.{digits}f}"
-    if not np.isfinite(found.low):
+    if len(numbers) < FEWEST or not np.isfinite(found.low):
         return mean
     return f"{mean} ± {scale * (float(found.high) - float(found.low)) / 2:.{digits}f}"
