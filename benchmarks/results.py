@@ -26,8 +26,8 @@ from beyond import NEAR, claims, could_show, gap, part, place, signed, table, ve
 from noise_study import FOLDS, STEP, runs_of, tried  # noqa: E402  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
-from slices import longest  # noqa: E402
-from study import ABLATIONS, TRAINERS, VARIANTS, evaluations_of, plan  # noqa: E402
+from slices import epochs_of, longest  # noqa: E402
+from study import ABLATIONS, EVALUATED, TRAINERS, VARIANTS, evaluations_of, evaluators, lost, plan  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.comparison import first_gap, passes_of  # noqa: E402
@@ -874,15 +874,26 @@ def write_plan() -> None:
         lines.append("| " + " | ".join([*cells, str(wanted * len(budgets) - done), f"{minutes:.0f}"]) + " |")
     lines += [
         "",
-        f"About {total:.0f} minutes in all. Not in the table: evaluations of the models, beside the training that makes them (models evaluated, of those that there will be: "
+        f"About {total:.0f} minutes in all. Not in the table: evaluations of the models, beside and behind the training that makes them (models evaluated, of those that there will be: "
         + ", ".join(f"{task} of {name} {done} of {wanted}" for name, task, done, wanted in evaluations_of(STUDY))
-        + "), and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
+        + f"), {_again(pace)}and the audit's missing parts (`noise_study.py status`, some 3 minutes a seed).",
         "",
         "A slice: `python3 benchmarks/study.py run --evaluate --data ROOT --out DIR --minutes 9`, beginning from a copy of `results/study`; then `study.py keep --out DIR` and",
         "`make results`.",
         "",
     ]
     (ROOT / "results" / "PLAN.md").write_text("\n".join(lines))
+
+
+def _again(pace: float) -> str:
+    """A word on models that went with their machine before all evaluations had seen them."""
+    gone = lost(STUDY, evaluators(ROOT, STUDY), dict.fromkeys(EVALUATED, ()))
+    counts = ", ".join(f"{len(places)} of {name}" for name, places in gone.items() if places)
+    lines = [(plan()[name].recipe, run.lines[number]) for name, places in gone.items() for run, number in places]
+    images = sum(epochs_of(recipe, line) * line["labelled"] for recipe, line in lines)
+    return (
+        f"models that are trained again for them ({counts}: some {images / pace / 60:.0f} minutes), " if lines else ""
+    )
 
 
 def write_speed() -> str:

@@ -237,6 +237,12 @@ def test_the_plan_counts_the_epochs_that_a_training_has_and_a_shared_one_once(re
     assert f"| cifar100 | 7 | 3 | 0 | 168 | {minutes:.0f} |" in rows
     assert "| cifar10-window-5 | 1 | 3 | 30 | 0 | 0 |" in rows
     assert "| votes | 1 | 1 | 10 | 0 | 0 |" in rows, "with three answers a label"
+    assert "trained again" not in "".join(rows)
+    finish(results, "mini_imagenet-known", {})
+    results.write_plan()
+    again = 12 * 6_000 * (90 + 9) / 60_000 / 60  # the last model of each of 12 runs, that nobody evaluated
+    text = (tmp_path / "results" / "PLAN.md").read_text()
+    assert f"trained again for them (12 of mini_imagenet-known: some {again:.0f} minutes)" in text
 
 
 def test_no_gain_is_said_as_plainly(results):
