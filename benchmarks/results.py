@@ -317,7 +317,8 @@ def _chance(runs: list[Run]) -> str:
 MEANS = (
     "Differences of areas under the curve (its mean height) in points, paired by seed, with 95 % intervals for each alone. *Could show*: the true difference that so many "
     "seeds would have found four times out of five. *Above* and *below*: a paired t-test at 5 %, corrected by Holm's method for the rivals of the paper's claim (the "
-    f"others each by itself); *level with*: the interval lies within {100 * NEAR:.0f} point either way, less than half of the paper's leads; all else *could not be told apart*."
+    f"others each by itself); *level with*: the interval lies within {100 * NEAR:.0f} point either way, less than half of the paper's leads; all else *could not be told apart*, "
+    "and where that is all, the claim could not be shown."
 )
 
 

@@ -264,8 +264,8 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
 
 
 def spare_cores() -> int:
-    """How many cores evaluations may have beside a training: half, since two of them may share the parts of one."""
-    return max((os.cpu_count() or 2) // 2 - 1, 1)
+    """How many cores evaluations may have beside a training: a quarter. With nearly all of them it slowed down."""
+    return max((os.cpu_count() or 2) // 4, 1)
 
 
 def evaluate_beside(

@@ -516,6 +516,20 @@ def ends(out: Path) -> bool:
     return all(result["checks"].values())
 
 
+def ends_table(found: dict[str, Any]) -> list[str]:
+    """The lines of `ends` for the table."""
+    ours, theirs = found["turns"][::2], found["turns"][1::2]
+    told = [" and ".join(f"{turn:,.0f}" for turn in some) for some in (ours, theirs)]
+    return [
+        f"The end of a step in one pass and by torch's optimiser, six runs of 128 side by side, by turns in one run: "
+        f"{told[0]} images a second against {told[1]} ({sum(ours) / sum(theirs):.3f} x).",
+        "",
+        f"* weights after a step: {found['one_pass_error']:.0e} of the step's way apart",
+        *(f"* {name}: {'yes' if passed else 'no'}" for name, passed in found["checks"].items()),
+        "",
+    ]
+
+
 def _with_every_algorithm(rows: dict[str, dict[str, float]], left: float) -> None:
     """Six runs with every algorithm tried, where so many seconds are enough."""
     try:
@@ -1036,6 +1050,8 @@ def table() -> None:
         *(f"* {name}: {'yes' if passed else 'no'}" for name, passed in tried["checks"].items()),
         "",
     ]
+    if (ended := folder / "training_gpu_ends.json").exists():
+        lines += ends_table(json.loads(ended.read_text()))
     for how in HOW:
         if (predicted := folder / f"training_gpu_predict{how and '_' + how}.json").exists():
             lines += predict_table(json.loads(predicted.read_text()))

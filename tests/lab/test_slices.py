@@ -258,7 +258,7 @@ def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path,
             time.sleep(0.3)
             assert not done.exists()
         named = [name for name in ("two", "three") if name in (only or ("two", "three"))]
-        assert done.read_text() == " ".join(["--rounds all", *(f"--only {name}" for name in named), "7 7"])
+        assert done.read_text() == " ".join(["--rounds all", *(f"--only {name}" for name in named), "4 4"])
         done.unlink()
     script.write_text("raise SystemExit(3)")
     for only in (["cifar10"], ["one"]):
