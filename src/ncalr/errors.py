@@ -69,6 +69,7 @@ class Note(UserWarning):
 def unknown(kind: str, given: str, known: Iterable[str], more: str = "", also: Iterable[str] = ()) -> UnknownName:
     """The error for a name that is not known, with the nearest one that is, or that `also` may have been meant."""
     names = sorted(known)
-    near = difflib.get_close_matches(given.replace("-", "_").lower(), [*names, *also], n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(names) or 'none'}."
+    meant = {name.lower(): name for name in [*also, *names]}
+    near = difflib.get_close_matches(given.replace("-", "_").lower(), meant, n=1, cutoff=0.5)
+    hint = f" Did you mean {meant[near[0]]!r}?" if near else f" Known: {', '.join(names) or 'none'}."
     return UnknownName(f"no {kind} {given!r}.{hint}{' ' + more if more else ''}")

@@ -230,3 +230,26 @@ def test_what_is_no_table_of_vectors(folder):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))
+
+
+@pytest.mark.parametrize(("word", "told"), [("NaN", True), ("n/a", True), ("-1", True), ("nap", False)])
+def test_a_class_that_looks_like_no_label_is_told(folder, word, told):
+    labels = table(folder / "l.csv", ["id", "label"], [(0, "cat"), (1, "dog"), (2, word), (3, "")])
+    notes = read_embeddings(folder / "items.npy", labels).notes
+    assert any(f"{word!r} counts as a class; where it stands for no label" in note for note in notes) == told
+
+
+def test_a_negative_number_is_no_class(folder):
+    labels = table(folder / "l.csv", ["id", "label"], [(0, 0), (1, 1), (2, -1)])
+    with pytest.raises(BadInput, match=r"-1 is no class; .* where there is none, leave the cell empty"):
+        read_embeddings(folder / "items.npy", labels)
+
+
+def test_files_that_hold_no_vectors(folder):
+    np.save(folder / "whole.npy", VECTORS.astype(int))
+    with pytest.raises(
+        BadInput, match=r"int64 of shape \(5, 3\); .* np\.asarray\(vectors, np\.float32\) makes them so"
+    ):
+        read_embeddings(folder / "whole.npy")
+    with pytest.raises(BadInput, match=r"items\.npz cannot be read; expected a file that ends in \.npy, \.csv"):
+        read_embeddings(folder / "items.npz")

@@ -166,7 +166,7 @@ def test_missing_columns(table):
         ("a,b\n", {"text": "a"}, BadInput, "has no rows"),
         ("a,b\n1,2\n3\n", {"text": "a"}, BadInput, "line 3: 1 cells, the first line has 2"),
         ('a,b\n"x\ny",2\n3,4,5\n', {"text": "a"}, BadInput, "line 4: 3 cells"),
-        ('a,b\n1,"2\n', {"text": "a"}, BadInput, "after line 2: cannot be read"),
+        ('a,b\n1,"2\n', {"text": "a"}, BadInput, "line 2: cannot be read"),
         ("a,a\n1,2\n", {"text": "a"}, BadInput, "'a' is there more than once"),
         ("a,b\n1,2\n1,x\n", {"vectors": ["a", "b"]}, BadInput, "line 3: expected a number, got 'x'"),
         ("a,b\n1,2\n1,\n", {"vectors": ["a", "b"]}, BadInput, "line 3: expected a number, got ''"),
@@ -267,8 +267,27 @@ def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(BadInput, match="there is no file"):
         read_table(tmp_path / "t.csv", text="a")
     (tmp_path / "t.csv").write_bytes(b"a\n\xff\n")
-    with pytest.raises(BadInput, match="expected UTF-8"):
+    with pytest.raises(BadInput, match=r"t\.csv, line 2, is not UTF-8 \(byte 0xff\); save the file as UTF-8"):
         read_table(tmp_path / "t.csv", text="a")
+    (tmp_path / "t.csv").write_text('a\n"b\nc\n')
+    with pytest.raises(BadInput, match=r"line 3: cannot be read \(a quote \" is not closed\)"):
+        read_table(tmp_path / "t.csv", text="a")
+    (tmp_path / "f.csv").mkdir()
+    with pytest.raises(BadInput, match=r"f\.csv is a folder, expected a table"):
+        read_table(tmp_path / "f.csv", text="a")
+
+
+def test_the_first_line_as_people_write_it(tmp_path):
+    """Blanks around names go; another case and a line that holds no names are told."""
+    path = tmp_path / "t.csv"
+    path.write_text("id, text ,label\na,good,1\nb,bad,0\n")
+    assert read_table(path, text="text", id_column="id").texts == ["good", "bad"]
+    path.write_text("ID,Label\na,1\n")
+    with pytest.raises(BadInput, match=r"no column 'label'\. Did you mean 'Label'\?"):
+        read_labels(path, "label")
+    path.write_text("0,7\n1,8\n")
+    with pytest.raises(BadInput, match=r"Known: 0, 7\. If the first line has no names of columns, write them above it"):
+        read_labels(path, "label")
 
 
 @pytest.mark.parametrize(("texts", "words"), [([], "at least one text"), (["a", 5], "item 1 is int")])

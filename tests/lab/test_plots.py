@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 
@@ -111,3 +114,21 @@ def test_differences_stand_around_their_budget(strategies):
     places = [bars.lines[0].get_xdata() for bars in figure.axes[0].containers]
     assert len(places) == strategies - 1
     assert np.mean(places, axis=0) == pytest.approx(BUDGETS)
+
+
+def test_marks_of_the_budgets_are_where_they_say():
+    """With 10, 20 and 30 labels there was one at 12.5 that was called 12."""
+    few = summary(Curves([10, 20, 30], {name: np.array([[0.5, 0.6, 0.7]]) for name in ("ncal", "random")}))
+    for picture in (
+        plots.learning_curves(few),
+        plots.differences(few),
+        plots.savings([10, 20, 30], few["label_savings"]),
+    ):
+        marks = [int(mark) for mark in re.findall(r">(\d+)</text>", picture) if 10 <= int(mark) <= 30]
+        assert {10, 20, 30} <= set(marks)
+        assert len({after - before for before, after in itertools.pairwise(sorted(set(marks)))}) == 1, marks
+
+
+def test_nobody_beats_anybody_where_there_is_one_seed():
+    assert plots.penalties(summary_of(3, 1)["penalties"]) == ""
+    assert ">0%</text>" in plots.penalties(summary_of(3, 3)["penalties"])

@@ -91,7 +91,7 @@ def test_what_cannot_be(problem):
     for wrong in (labels[:-1], labels[:, None]):
         with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
             suggest(1, vectors, wrong)
-    with pytest.raises(BadInput, match="a classifier needs two classes"):
+    with pytest.raises(BadInput, match="labels are of one class: a classifier needs two"):
         suggest(1, vectors, np.where(labels == 1, 1, -1))
 
 
@@ -137,6 +137,15 @@ def test_what_can_be_known_before_the_training_is_said_before_it(problem, monkey
         suggest(N - M, vectors, labels, exclude=[M, M + 1, 0])
     with pytest.raises(BadInput, match="the pool's ids are whole numbers"):
         suggest(3, vectors, labels, exclude=["a"])
+
+
+@pytest.mark.parametrize("strategy", ["ncal", "coreset"])
+def test_whole_numbers_are_no_vectors(problem, strategy):
+    vectors, labels = problem
+    with pytest.raises(BadInput, match=r"the array holds int64 .* expected vectors, .* np\.float32\) makes them so"):
+        suggest(3, np.round(vectors).astype(int), labels, strategy)
+    with pytest.raises(BadInput, match="the array holds int64"):
+        ncalr.audit_vectors(np.round(vectors).astype(int), labels)
 
 
 def test_picks_are_shown_in_a_few_words(problem):

@@ -30,7 +30,8 @@ def run(
         list[Path] | None,
         typer.Argument(
             help="The labels so far, beside those in a column label of the vectors' table: tables with the columns id "
-            "and label (of a label given twice the last one counts), or .npy (n,) with -1 where there is none."
+            "and label (an id once in each; of an item that several files label the last one counts), or .npy (n,) "
+            "with -1 where there is none."
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many items to pick.")] = 100,

@@ -53,7 +53,7 @@ from ncalr.data.tables import (
     TABLES,
     TEXT_COLUMNS,
     TextPool,
-    about_separator,
+    about_header,
     ids_from,
     open_table,
     read_labels,
@@ -601,7 +601,7 @@ def _table_set(
         what, option = ("texts", "text") if label else ("labels", "label")
         raise BadInput(
             f"which column of {path} holds the {what}? Say '{path}({option}=COLUMN)'; there are {', '.join(heads)}."
-            f"{about_separator(heads)}"
+            f"{about_header(heads)}"
         )
     if text:
         pool: Pool = read_table(path, text=text, id_column=ids or (ID if ID in heads else None))

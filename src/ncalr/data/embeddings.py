@@ -21,12 +21,13 @@ import numpy.typing as npt
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import Source, columns_of, ids_from, labels_from, open_table, pool_from
+from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from, open_table, pool_from
 from ncalr.errors import BadInput
 
 ID, LABEL = "id", "label"
 ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
+NO_LABEL = {"nan", "na", "n/a", "<na>", "none", "null", "-1", "?"}  # as other programs write an empty cell
 MANY = 5  # labels of a class, for a single one to look odd beside it
 
 Labels = tuple[npt.NDArray[np.int64], list[str]]
@@ -60,11 +61,11 @@ def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = No
     notes: list[str] = []
     found: Labels | None = None
     if path.suffix == ".npy":
-        pool: Any = ArrayPool(_matrix(path), ids)
+        pool: Any = vector_pool(open_npy(path), ids, str(path))
     elif ids is not None:
         raise BadInput(f"ids are for a .npy file; {path} is a table: name its rows in a column {ID!r}")
     else:
-        source = open_table(path)
+        source = _table(path)
         heads = columns_of(path)
         pool = pool_from(source, None, _vectors(source, heads, notes), ID if ID in heads else None)
         if LABEL in heads:
@@ -111,7 +112,7 @@ def _renumbered(labels: npt.NDArray[np.int64], places: list[int]) -> npt.NDArray
 
 
 def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]:
-    """What looks like a class that was written in two ways: a single label among many, another capital letter."""
+    """What looks like no class: a single label among many, another capital letter, a word for an empty cell."""
     counts = np.bincount(labels[labels >= 0], minlength=len(classes))
     single = [name for name, count in zip(classes, counts, strict=True) if count == 1]
     notes: list[str] = []
@@ -121,17 +122,31 @@ def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]
     twins = [name for name in classes if spelt[name.casefold()] > 1]
     if twins:
         notes.append(f"classes that differ in capital letters alone: {some(np.array(twins))}; write each in one way")
+    none = [name for name in classes if name.casefold() in NO_LABEL]
+    if none:
+        notes.append(f"{some(np.array(none))} counts as a class; where it stands for no label, leave the cell empty")
     return notes
 
 
-def _matrix(path: Path) -> Any:
-    """The vectors of a .npy file, read as they are needed."""
-    found = open_npy(path)
+def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> ArrayPool:
+    """A pool of vectors; whole numbers would be tokens there, and are none here."""
+    found = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
     if found.ndim != 2 or found.dtype.kind != "f":
-        raise BadInput(
-            f"{path} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point (n, d)"
+        mend = (
+            "; np.asarray(vectors, np.float32) makes them so" if found.ndim == 2 and found.dtype.kind in "biu" else ""
         )
-    return found
+        raise BadInput(
+            f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
+            f"(n, d){mend}"
+        )
+    return ArrayPool(found, ids)
+
+
+def _table(path: Path) -> Source:
+    """A table, where a .npy file would do as well."""
+    if path.suffix.lower() not in TABLES:
+        raise BadInput(f"{path} cannot be read; expected a file that ends in .npy, {', '.join(TABLES)}")
+    return open_table(path)
 
 
 def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
@@ -148,7 +163,7 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     """The labels of a table with the columns id and label; none yet, where it has its first line alone."""
-    source = open_table(path)
+    source = _table(path)
     if next(source.rows([ID, LABEL]), None) is None:
         notes.append(f"{path} has no labels yet")
         return np.full(len(pool), UNLABELLED, np.int64), []

@@ -6,9 +6,9 @@
     labels, classes = read_labels("reviews.csv", "stars")                        # apart: a pool never holds labels
 
 A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). Between the cells of a CSV are commas, or ; or tabs
-where the first line has no comma (as Excel writes it in many countries). TSV files have no quotes. In a CSV, where
-nothing has a type, ids and labels are whole numbers if all of them are written as such, and texts otherwise. Parquet
-needs pyarrow (the extra `parquet`).
+where the first line has no comma (as Excel writes it in many countries); blanks around the names of columns are no
+part of them. TSV files have no quotes. In a CSV, where nothing has a type, ids and labels are whole numbers if all of
+them are written as such, and texts otherwise. Parquet needs pyarrow (the extra `parquet`).
 """
 
 from __future__ import annotations
@@ -200,6 +200,8 @@ def open_table(path: str | Path) -> Source:
     file = Path(path)
     if file.suffix.lower() not in _FORMATS:
         raise BadInput(f"{file} is no table that can be read; expected a file that ends in {', '.join(_FORMATS)}")
+    if file.is_dir():
+        raise BadInput(f"{file} is a folder, expected a table")
     if not file.is_file():
         raise BadInput(f"there is no file {file}")
     return Source(file, _FORMATS[file.suffix.lower()])
@@ -349,8 +351,9 @@ def _labels(
         label = number.get(value, -1) if isinstance(value, str) else value
         if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            empty = "; where there is none, leave the cell empty" if missing is not None else ""
             raise BadInput(
-                f"{source.at(row)}: the label {value!r} is no class; expected one of {listed}, or its number"
+                f"{source.at(row)}: the label {value!r} is no class; expected one of {listed}, or its number{empty}"
             )
         known.append(label)
     labels[there] = known
@@ -401,8 +404,8 @@ def columns_of(path: Path) -> list[str]:
     """The names of a table's columns, from its first line."""
     try:
         return _first_line(path)
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
 
@@ -416,7 +419,12 @@ def _first_line(path: Path) -> list[str]:
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         first = json.loads(line or "{}")
         return list(first) if isinstance(first, dict) else []
-    return next(csv.reader([line], delimiter=separator(path)), [])
+    return stripped(next(csv.reader([line], delimiter=separator(path)), []))
+
+
+def stripped(header: list[str]) -> list[str]:
+    """The names of columns as they are meant: people write blanks behind commas."""
+    return [name.strip() for name in header]
 
 
 def separator(path: Path, wanted: Sequence[str] = ()) -> str:
@@ -433,10 +441,15 @@ def separator(path: Path, wanted: Sequence[str] = ()) -> str:
     return "," if "," in header or header in wanted else found
 
 
-def about_separator(columns: Iterable[str]) -> str:
-    """A hint where columns look as if other signs than commas stood between them; nothing where they do not."""
-    odd = any(sign in str(name) for name in columns for sign in _OTHER_SIGNS)
-    return " If ; or tabs stand between the cells, save the file with commas alone." if odd else ""
+def about_header(columns: Iterable[str]) -> str:
+    """A hint where columns look as if other signs than commas stood between them, or as if they had no names."""
+    names = [str(name) for name in columns]
+    hint = ""
+    if any(sign in name for name in names for sign in _OTHER_SIGNS):
+        hint += " If ; or tabs stand between the cells, save the file with commas alone."
+    if any(is_whole(name) for name in names):
+        hint += " If the first line has no names of columns, write them above it."
+    return hint
 
 
 def _csv(path: Path, columns: list[str]) -> Iterator[Block]:
@@ -454,6 +467,7 @@ def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[Block
         header = next(rows, None)
         if header is None:
             raise BadInput(f"{path} is empty; expected a first line with the names of the columns")
+        header = stripped(header)
         _check_columns(path, columns, header)
         places = [header.index(name) for name in columns]
         kept: list[list[str]] = []
@@ -475,8 +489,23 @@ def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[Block
 def _guarded(path: Path, lines: Any) -> Iterator[list[str]]:
     try:
         yield from lines
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}, after line {lines.line_num}: cannot be read ({error}); expected UTF-8 text") from None
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    except csv.Error as error:
+        why = 'a quote " is not closed' if "unexpected end" in str(error) else error
+        raise BadInput(f"{path}, line {lines.line_num}: cannot be read ({why})") from None
+
+
+def _not_utf8(path: Path) -> BadInput:
+    """The error that names the first line of a file that is no UTF-8."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                where = f"{path}, line {number}, is not UTF-8 (byte 0x{line[error.start]:02x})"
+                return BadInput(f"{where}; save the file as UTF-8 (Excel: CSV UTF-8)")
+    return BadInput(f"{path} is not UTF-8; save it as UTF-8 (Excel: CSV UTF-8)")
 
 
 def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
@@ -542,7 +571,7 @@ def _turned(columns: list[str], rows: list[list[Any]], numbers: list[int]) -> Bl
 def _check_columns(where: Path | str, columns: list[str], there: Sequence[str]) -> None:
     for name in columns:
         if name not in there:
-            raise BadInput(f"{where}: {unknown('column', name, there)}{about_separator(there)}")
+            raise BadInput(f"{where}: {unknown('column', name, there)}{about_header(there)}")
         if list(there).count(name) > 1:
             raise BadInput(f"{where}: the column {name!r} is there more than once")
 

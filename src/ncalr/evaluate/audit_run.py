@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.dataset import load
-from ncalr.data.embeddings import Embeddings, read_embeddings
+from ncalr.data.embeddings import Embeddings, read_embeddings, vector_pool
 from ncalr.data.fingerprint import fingerprint
-from ncalr.data.pool import ArrayPool, positions_of
+from ncalr.data.pool import positions_of
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.audit import Audit, audit
 from ncalr.evaluate.crossfit import crossfit
@@ -104,7 +104,7 @@ def _given(vectors: Any, labels: Any, ids: Any) -> Embeddings:
     """Arrays in the place of files."""
     if isinstance(labels, str | Path):
         raise BadInput(f"labels from a file ({labels}) go with a file of vectors; got the vectors as an array")
-    pool = ArrayPool(vectors, ids)
+    pool = vector_pool(vectors, ids)
     numbers, names = class_numbers(labels, pool)
     return Embeddings(pool, numbers, names or [str(number) for number in range(int(numbers.max(initial=-1)) + 1)])
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ncalr.lab import plots
 from ncalr.lab.ranks import PAIR_TEST, RANK_TEST
 from ncalr.lab.report import section, whole_page
-from ncalr.lab.tables import html_table, markdown_table, p_value, points, signed
+from ncalr.lab.tables import counted, html_table, markdown_table, p_value, points, signed
 
 UNIT = (
     "Strategies that every experiment has, in each on the seeds that all of them have finished. The unit is the data "
@@ -56,8 +56,7 @@ def area_rows(found: dict[str, Any]) -> tuple[list[str], list[list[tuple[str, st
             (f"{100 * one['aubc'][name]['mean']:.1f}", signed(gaps[name]) if name in gaps else "")
             for name in found["strategies"]
         ]
-        seeds = len(one["seeds"])
-        rows.append([(one["name"], f"{seeds} seed{'s' * (seeds != 1)}"), *cells])
+        rows.append([(one["name"], counted(len(one["seeds"]), "seed")), *cells])
     return ["experiment", *found["strategies"]], rows
 
 
@@ -164,7 +163,7 @@ def _page(found: dict[str, Any], again: str, place: Path) -> str:
 def _title(found: dict[str, Any]) -> str:
     sets, experiments = len(found["data_sets"]), len(found["experiments"])
     more = "" if sets == experiments else f" in {experiments} experiments"
-    return f"{len(found['strategies'])} strategies on {sets} data set{'s' * (sets != 1)}{more}"
+    return f"{len(found['strategies'])} strategies on {counted(sets, 'data set')}{more}"
 
 
 def _diagram(found: dict[str, Any]) -> str:
@@ -200,10 +199,10 @@ def _beaten(found: dict[str, Any]) -> str:
         return ""
     picture = plots.penalties({"strategies": total["strategies"], "matrix": total["share"]})
     words = (
-        f"The penalty matrices of {total['experiments']} experiments, added (Ash et al. 2020), as a share of the most "
-        "that can be. An experiment adds the share of its budgets at which the row is "
-        "better than the column by a paired t-test over its seeds at 5 %, not corrected. The mean of a column says how "
-        "often a strategy is beaten: lower is better. Every experiment counts here, those on the same data too."
+        f"The penalty matrices of {counted(total['experiments'], 'experiment')}, added (Ash et al. 2020), as a share "
+        "of the most that can be. An experiment adds the share of its budgets at which the row is better than the "
+        "column by a paired t-test over its seeds at 5 %, not corrected. The mean of a column says how often a "
+        "strategy is beaten: lower is better. Every experiment counts here, those on the same data too."
     )
     return f"{section('Who beats whom', picture, words)}{_plain_table(*penalty_rows(found))}"
 

@@ -33,7 +33,7 @@ from ncalr.lab.report import (
 )
 from ncalr.lab.runner import read_runs
 from ncalr.lab.study import NONE, Study
-from ncalr.lab.tables import interval, markdown_table
+from ncalr.lab.tables import counted, interval, markdown_table
 
 WRONG = (
     "Wrong labels: the share of the labels learnt at the last budget that are wrong, mean and 95 % interval over the "
@@ -113,7 +113,7 @@ def _page(study: Study, folder: Path, found: list[dict[str, Any]], notes: list[s
     again += [shlex.join(["ncalr", what, str(folder)]) for what in ("resume", "report")]
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(strategies)} strategies under {len(study.noises)} noises, "
-        f"{experiment.seeds} seeds</h1>",
+        f"{counted(experiment.seeds, 'seed')}</h1>",
         f"<p class=soft>{escape(words_of(experiment, 'several noises'))} Noise that is drawn is drawn anew for "
         "each seed, the same for all strategies.</p>",
         "<h2>Result</h2>",

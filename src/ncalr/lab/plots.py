@@ -112,7 +112,7 @@ def differences(summary: Mapping[str, Any]) -> str:
             at, mean, [mean - low, high - mean], color=shown[name], label=name, fmt="o", markersize=4, linewidth=1.2
         )
     axes.set_xlabel(summary.get("unit", "labels"))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    _whole(axes)
     axes.set_ylabel("difference to random, points")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     return _svg(figure)
@@ -172,7 +172,7 @@ def by_budget(
         axes.set_ylim(bottom=bottom)
         axes.set_title(measure, fontsize=9)
         axes.tick_params(labelsize=8)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        _whole(axes)
     for axes in grid[-1]:
         axes.set_xlabel(unit, fontsize=9)
     lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
@@ -202,6 +202,7 @@ def savings(budgets: Any, found: Mapping[str, Any], unit: str = "labels") -> str
     for name, colour in colours(list(found)).items():
         needed = [_number(value) for value in found[name]["needed"]]
         axes.plot(budgets, needed, color=colour, label=name, linewidth=1.6, marker="o", markersize=3)
+    _whole(axes, both=True)
     axes.set_xlabel(f"{unit} the strategy has")
     axes.set_ylabel(f"{unit} random needs")
     axes.legend(frameon=False, fontsize=9)
@@ -231,7 +232,7 @@ def separation(quantiles: Mapping[str, list[Any]]) -> str:
 def penalties(found: Mapping[str, Any]) -> str:
     """Who beats whom: the share of budgets at which the row is better than the column, by a paired test."""
     names, matrix = found["strategies"], np.array([[_number(v) for v in row] for row in found["matrix"]])
-    if len(names) < 2 or np.isnan(matrix).all():
+    if np.isnan(matrix[~np.eye(len(names), dtype=bool)]).all():  # one strategy, or one seed
         return ""
     figure, axes = _figure(1.6 + 0.75 * len(names), 1.2 + 0.5 * len(names))
     axes.grid(visible=False)
@@ -321,7 +322,7 @@ def _one_each(summary: Mapping[str, Any], found: Mapping[str, Any], title: str, 
         axes.set_title(name, fontsize=8)
         axes.set_ylim(bottom, top)
         axes.locator_params(axis="both", nbins=4)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        _whole(axes)
         below = [other for other in grid[:, list(grid.flat).index(axes) % columns] if other.get_visible()]
         axes.tick_params(labelsize=7, labelleft=axes in grid[:, 0], labelbottom=axes is below[-1])
     figure.supxlabel(summary.get("unit", "labels"), fontsize=9)
@@ -356,7 +357,14 @@ def _curves(panels: list[Any], summaries: list[Mapping[str, Any]]) -> None:
         low, high = (100 * np.array([_number(v) for v in summary["accuracy"][name][side]]) for side in ("low", "high"))
         axes.fill_between(summary["budgets"], low, high, color=shown[name], alpha=0.12, linewidth=0)
         axes.set_ylim(*np.clip([limits[:, 0].min(), limits[:, 1].max()], 0, 100))
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        _whole(axes)
+
+
+def _whole(axes: Any, *, both: bool = False) -> None:
+    """Marks at whole numbers alone, on the axis below or on both: 12.5 would be called 12."""
+    for name, axis in (("x", axes.xaxis), ("y", axes.yaxis))[: 1 + both]:
+        axes.locator_params(axis=name, integer=True)
+        axis.set_major_formatter("{x:,.0f}")
 
 
 def _short(noise: str, width: int) -> str:

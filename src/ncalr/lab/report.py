@@ -28,7 +28,7 @@ from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import Curves, summary
-from ncalr.lab.tables import UNFINISHED, html_table, interval, markdown_table, p_value, signed
+from ncalr.lab.tables import UNFINISHED, counted, html_table, interval, markdown_table, p_value, signed
 from ncalr.loop.journal import DATA, read_claim
 from ncalr.loop.state import spent
 
@@ -266,7 +266,8 @@ def _page(
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
     words = few([*found["caution"], *notes, *made_by(runs), *apart(runs), *power(found), *found.get("notes", [])])
     parts = [
-        f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, {experiment.seeds} seeds</h1>",
+        f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, "
+        f"{counted(experiment.seeds, 'seed')}</h1>",
         f"<p class=soft>{escape(words_of(experiment))}</p>",
         "<h2>Result</h2>",
         f"<div class=scroll>{table}</div>",

@@ -22,6 +22,11 @@ def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
+def counted(number: int, what: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def interval(mean: float | None, low: float | None, high: float | None) -> str:
     """A share and its interval in points."""
     if mean is None:

@@ -87,8 +87,8 @@ class Job:
             raise BadInput(f"labels must lie in 0..{classes - 1}, got {labels.min()}..{labels.max()}")
         if classes < 2 or len(np.unique(labels)) < 2:
             raise BadInput(
-                f"all {len(labels)} labels are class {labels[0]}: a classifier needs two classes; label more items, "
-                "or pick the next ones with a strategy that needs no model (random, typiclust, probcover)"
+                f"all {len(labels)} labels are of one class: a classifier needs two; label more items, or pick the "
+                "next ones with a strategy that needs no model (random, typiclust, probcover)"
             )
         notes = () if self.classes else counted_from_one(labels)
         strangers = frozenset(self.needs) - EVIDENCE

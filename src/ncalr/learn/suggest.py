@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
+from ncalr.data.embeddings import vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
@@ -55,7 +56,7 @@ def suggest(
     >>> len(picks), bool((picks.ids >= 40).all())
     (5, True)
     """
-    pool = ArrayPool(features, ids)
+    pool = vector_pool(features, ids)
     labels, names = class_numbers(labels, pool)
     classes = classes or len(names) or None
     known, needs, ids = labels >= 0, needs_of(strategy), pool.ids

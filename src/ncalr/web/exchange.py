@@ -32,7 +32,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.data.tables import TEXT_COLUMNS, about_separator, separator
+from ncalr.data.tables import TEXT_COLUMNS, about_header, separator, stripped
 from ncalr.errors import BadInput, unknown
 from ncalr.extras import load
 from ncalr.web.media import inside
@@ -339,10 +339,11 @@ def _read_csv(source: Path) -> Iterator[Record]:
     csv.field_size_limit(2**24)
     with source.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, delimiter=separator(source), strict=True)
-        ours = "votes" in (rows.fieldnames or [])
+        rows.fieldnames = stripped(list(rows.fieldnames or []))
+        ours = "votes" in rows.fieldnames
         for row in rows:
             if None in row or None in row.values():
-                hint = about_separator(rows.fieldnames or [])
+                hint = about_header(rows.fieldnames)
                 raise ValueError(f"line {rows.line_num} has not as many cells as the first line.{hint}")
             yield _from_plain(_typed(row) if ours else row)
 
@@ -493,7 +494,7 @@ def _from_pair(plain: dict[str, Any]) -> Record:
     text = next((plain[column] for column in TEXT_COLUMNS if isinstance(plain.get(column), str)), None)
     name = _name_in(plain, NAMES) or text
     if name is None or "label" not in plain:
-        there = f"{', '.join(map(str, plain))}.{about_separator(plain)}"
+        there = f"{', '.join(map(str, plain))}.{about_header(plain)}"
         raise BadInput(f"expected the columns name and label, or those of an export of ncalr; there are {there}")
     label, by = plain["label"], plain.get("by")
     if isinstance(label, list):  # doccano's

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_separator, columns_of, read_table
+from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_header, columns_of, read_table
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
 from ncalr.pixels import ENDINGS, about_heic
@@ -135,7 +135,7 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
     there = columns_of(path)
     found = next((name for name in usual if name in there), "")
     if not found and wanted:
-        listed = f"{', '.join(there)}.{about_separator(there)}"
+        listed = f"{', '.join(there)}.{about_header(there)}"
         raise BadInput(f"which column of {path.name} holds the texts? Say {wanted} NAME; there are {listed}")
     return found
 
