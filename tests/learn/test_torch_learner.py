@@ -673,3 +673,21 @@ def test_a_pool_that_is_only_predicted_is_not_asked_for_its_scales(pool, labels,
     other = ArrayPool(np.asarray(pool.read(np.arange(80))))
     assert model.predict(other) == pytest.approx(model.predict(pool, pool.ids[:80]), abs=1e-5)
     assert looked == [model.scales] * 2
+
+
+@pytest.mark.parametrize(("net", "images", "expected"), [("mlp(widths=32)", False, 1), ("resnet8", True, 2)])
+def test_little_work_on_vectors_has_one_thread(digits, net, images, expected, monkeypatch):
+    """Several wait for each other at every layer, and for whoever else computes; images have all there are."""
+    seen, step, look = {"steps": set(), "looks": set()}, Slot._step, Slot.look
+    note = lambda what: seen[what].add(torch.get_num_threads())  # noqa: E731
+    monkeypatch.setattr(Slot, "_step", lambda slot, *rest: (note("steps"), step(slot, *rest))[1])
+    monkeypatch.setattr(Slot, "look", lambda slot, x: (note("looks"), look(slot, x))[1])
+    items = digits[0][:200] if images else digits[0][:200].reshape(200, -1).astype(np.float32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        learner(net=net, epochs=2, checkpoints=2).fit(job(ArrayPool(items), digits[1]))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {"steps": {expected}, "looks": {expected}}

@@ -33,6 +33,7 @@ NEVER = 2**62
 SMALLEST_CHUNK = 8
 ROWS, RATES = 256, 2**16  # steps of an epoch and of a training that tables have room for from the first job on:
 # capturing anew stops all other runs
+LIGHT = 2e8  # floating-point operations that are some milliseconds of one core
 
 
 class TrainingFailed(NcalrError):
@@ -84,7 +85,9 @@ class Slot:
         self.last: OnePass | None = None
         self.folding = Folding(self.net.modules() if not build.compiled else ())
         self.dtype = torch.bfloat16 if build.half else torch.float32
-        self.chunk = 2048 if self.cuda else 256
+        self.vectors = not self.cuda and len(feed.pool.shape) == 1 and feed.pool.dtype.kind == "f"
+        self.size = sum(p.numel() for p in self.net.parameters())  # each is used once an item, where items are vectors
+        self.chunk = 2048 if self.cuda or self.vectors else 256
         recipe = build.recipe
         self.rate: Any = torch.tensor(recipe.rate, device=device) if self.cuda else recipe.rate
         self.rates: Any = None
@@ -205,9 +208,25 @@ class Slot:
                 return
             self.rate = self.rates[(epoch - 1) * self.steps + place]
             self.optimiser.param_groups[0]["lr"] = self.rate
-            with torch.random.fork_rng(devices=[]):  # what the network itself draws by lot (dropout) is the step's own
+            # what the network itself draws by lot (dropout) is the step's own
+            with torch.random.fork_rng(devices=[]), self.threads(6 * self.build.batch * self.size):
                 torch.manual_seed(number(self.seed, epoch, place, 3))
                 self._step()
+
+    @contextmanager
+    def threads(self, operations: float) -> Iterator[None]:
+        """One thread for so little work, on vectors: several would wait for each other at every layer.
+
+        Where others compute too they would wait for those, ten times as long as the work takes.
+        """
+        before = torch.get_num_threads()
+        if self.vectors and operations < LIGHT and before > 1:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch.get_num_threads() != before:
+                torch.set_num_threads(before)
 
     def mark(self) -> Any:
         """An event after all that was asked of the device so far; None on the CPU, which has always done it."""
@@ -249,7 +268,11 @@ class Slot:
                 try:
                     with self.on():
                         raw = next(incoming)
-                        with self.folding.lent(folded), timed() if self.cuda and len(raw) == chunk else nullcontext():
+                        with (
+                            self.folding.lent(folded),
+                            self.threads(2 * len(raw) * self.size),
+                            timed() if self.cuda and len(raw) == chunk else nullcontext(),
+                        ):
                             result = forward(feed.normalise(raw, self.dtype))
                 except torch.OutOfMemoryError:
                     if chunk <= SMALLEST_CHUNK:
