@@ -147,7 +147,10 @@ def test_errors_are_one_line(files, tmp_path):
         (["query", "-k", "4", *files, "--out", tmp_path / "picks.xls"], ".csv, .json or .npy"),
         (["query", "-k", "4", *files, "--out", tmp_path / "no" / "picks.csv"], "there is no folder"),
         (["query", "-k", "4", *files, "--ids", tmp_path / "none.txt"], "cannot read ids"),
-        (["query", "-k", "4", "--features", __file__], "is not a .npy file"),
+        (
+            ["query", "-k", "4", "--features", __file__],
+            "is not a .npy file that can be read (it does not begin like one)",
+        ),
     ]:
         printed, said, code = run(*words)
         assert code == 2
@@ -200,6 +203,13 @@ def test_suggest_from_vectors_and_labels(embeddings, tmp_path):
     assert "learnt 30 labels of 3 classes" in done.stderr
     again = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "3", "--exclude", str(out)])
     assert not {row["id"] for row in csv.DictReader(again.stdout.splitlines())} & {row["id"] for row in rows}
+
+
+@pytest.mark.parametrize(("items", "expected"), [(150, 100), (39, 39)])
+def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, expected):
+    np.save(tmp_path / "items.npy", np.random.default_rng(0).normal(size=(items, 3)).astype(np.float32))
+    found, errors, code = run("suggest", tmp_path / "items.npy", "--strategy", "random")
+    assert (len(found.splitlines()) - 1, code) == (expected, 0), errors
 
 
 def test_query_without_a_model_names_suggest(embeddings):

@@ -40,6 +40,18 @@ def test_ids_of_an_array(folder):
     assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
 
 
+def test_the_labels_that_a_labelling_project_exports(folder):
+    """Its column of ids is called name; where there are both, id is meant."""
+    names = np.array(["p", "q", "r", "s", "t"])
+    labels = table(folder / "l.csv", ["name", "label", "votes"], [("q", "b", 1), ("s", "a", 2)])
+    assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [-1, 1, -1, 0, -1]
+    both = table(folder / "b.csv", ["name", "id", "label"], [("q", "p", "b"), ("s", "t", "a")])
+    assert read_embeddings(folder / "items.npy", both, names).labels.tolist() == [1, -1, -1, -1, 0]
+    strangers = table(folder / "n.csv", ["name", "label"], [("x", "b")])
+    with pytest.raises(BadInput, match="whether its column 'name' holds their ids"):
+        read_embeddings(folder / "items.npy", strangers, names)
+
+
 def test_ids_that_look_like_numbers_and_are_texts(folder):
     names = np.array(["1", "2", "3", "4", "x"])
     labels = table(folder / "l.csv", ["id", "label"], [(2, "b"), (4, "a")])
@@ -220,6 +232,8 @@ def test_what_is_no_table_of_vectors(folder):
         read_embeddings(folder / "broken.npy")
     with pytest.raises(BadInput, match="no column holds numbers; it has id, text"):
         read_embeddings(table(folder / "t.csv", ["id", "text"], [(1, "a")]))
+    with pytest.raises(BadInput, match=r"no column holds numbers \(0,5 has a comma where numbers have a point\); it"):
+        read_embeddings(table(folder / "t.csv", ["id", "x", "y"], [(1, "0,5", "1,25")], by=";"))
     with pytest.raises(BadInput, match="has no rows"):
         read_embeddings(table(folder / "t.csv", ["id", "x"], []))
     (folder / "t.jsonl").write_text('{"a": [1], "b": [2]}\n')

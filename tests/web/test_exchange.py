@@ -266,7 +266,7 @@ def test_imports_that_cannot_be(small, tmp_path):
 
     with pytest.raises(BadInput, match="no item"):
         exchange.take_in(small.store, [vote("nowhere")])
-    with pytest.raises(BadInput, match="no class here"):
+    with pytest.raises(BadInput, match="no class here; add it first, in the team view or with ncalr label"):
         exchange.take_in(small.store, [vote(label="fish")])
     assert exchange.take_in(small.store, [vote()]) == 1
     with pytest.raises(BadInput, match="something else"):

@@ -9,6 +9,7 @@ import typer
 
 from ncalr.cli.query import Out, check_out, hand_out, read_ids
 
+USUAL = 100
 Ids = Annotated[
     Path | None,
     typer.Option(
@@ -34,7 +35,9 @@ def run(
             "with -1 where there is none."
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many items to pick.")] = 100,
+    k: Annotated[
+        int | None, typer.Option("-k", help=f"How many items to pick; {USUAL}, or all that are left, if not said.")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="A strategy, with options in brackets: 'ncal(fusion=rank)'.")] = "ncal",
     ids: Ids = None,
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
@@ -56,8 +59,9 @@ def run(
     if out is not None:
         check_out(out, ".csv", ".json", ".npy")
     found = read_embeddings(items, labels, read_ids(ids))
+    left = int((found.labels < 0).sum())
     picks = suggest(
-        k,
+        min(USUAL, max(left, 1)) if k is None else k,
         found.pool.items,
         found.labels,
         strategy,

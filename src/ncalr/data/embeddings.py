@@ -25,6 +25,7 @@ from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from,
 from ncalr.errors import BadInput
 
 ID, LABEL = "id", "label"
+NAME = "name"  # as `ncalr labels export` calls the ids of its items
 ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
 NO_LABEL = {"nan", "na", "n/a", "<na>", "none", "null", "-1", "?"}  # as other programs write an empty cell
@@ -162,20 +163,22 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
-    """The labels of a table with the columns id and label; none yet, where it has its first line alone."""
+    """The labels of a table with the columns id (or name) and label; none yet, where it has its first line alone."""
     source = _table(path)
-    if next(source.rows([ID, LABEL]), None) is None:
+    heads = columns_of(path)
+    whom = NAME if NAME in heads and ID not in heads else ID
+    if next(source.rows([whom, LABEL]), None) is None:
         notes.append(f"{path} has no labels yet")
         return np.full(len(pool), UNLABELLED, np.int64), []
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
-    whose, places = ids_from(source, ID), pool.ids
+    whose, places = ids_from(source, whom), pool.ids
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
         whose, places = whose.astype(str), places.astype(str)
     known = np.isin(whose, places)
     if not known.any():
         raise BadInput(
             f"none of the {len(whose)} ids in {path} is an item's: they are {some(whose)}, the items' are "
-            f"{some(pool.ids)}; look whether it is the right file, and whether its column {ID!r} holds their ids"
+            f"{some(pool.ids)}; look whether it is the right file, and whether its column {whom!r} holds their ids"
         )
     if not known.all():
         notes.append(f"{(~known).sum()} of {len(whose)} labels are of no item, ignored: {some(whose[~known])}")
@@ -196,6 +199,8 @@ def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[s
     numbers = [name for name, value in first.items() if _is_number(value)]
     if len(lists) > 1 or not (lists or numbers):
         what = f"several columns hold vectors ({', '.join(lists)})" if lists else "no column holds numbers"
+        comma = next((value for value in first.values() if _is_number(str(value).replace(",", ".", 1))), None)
+        what += f" ({comma} has a comma where numbers have a point)" if not lists and comma is not None else ""
         raise BadInput(
             f"{source.path}: {what}; it has {', '.join(heads)}; expected the vectors, a column a dimension or one of "
             f"lists, and perhaps the columns {ID} and {LABEL}"

@@ -61,5 +61,6 @@ def open_npy(path: Path, how: str = "with numpy.save") -> Any:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, OSError, EOFError) as error:
-        why = "objects, not numbers" if "objects" in str(error) else error
+        known = {"objects": "objects, not numbers", "magic string": "it does not begin like one"}
+        why = next((words for sign, words in known.items() if sign in str(error)), error)
         raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array {how}") from None

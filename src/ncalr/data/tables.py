@@ -258,7 +258,7 @@ def _matrix(
     except (TypeError, ValueError, OverflowError):
         matrix = np.empty(0, np.float32)
     if matrix.ndim != 2 or not matrix.shape[1] or matrix.shape[1] != (width or matrix.shape[1]):
-        raise _blame(source, block, given, width)
+        raise _blame(source, block, given, width, [] if isinstance(vectors, str) else vectors or [])
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
         raise NotFinite(f"{source.at(block.rows[bad[0]])}: a number is missing, NaN or infinite")
@@ -275,17 +275,18 @@ def _listed(cell: Any) -> Any:
         return cell
 
 
-def _blame(source: Source, block: Block, given: Any, width: int | None) -> BadInput:
-    """The error for the first row that does not fit."""
+def _blame(source: Source, block: Block, given: Any, width: int | None, columns: Sequence[str]) -> BadInput:
+    """The error for the first row that does not fit; `columns` where a dimension is one."""
     for vector, row in zip(given, block.rows, strict=True):
         where = source.at(row)
         if not isinstance(vector, list | tuple | np.ndarray) or not len(vector):
             return BadInput(f"{where}: expected a list of numbers, got {vector!r:.80}")
-        for value in vector:
+        for place, value in enumerate(vector):
             try:
                 float(value)
             except (TypeError, ValueError, OverflowError):
-                return BadInput(f"{where}: expected a number, got {value!r:.80}")
+                column = f" in column {columns[place]!r}" if columns else ""
+                return BadInput(f"{where}: expected a number{column}, got {value!r:.80}")
         width = width or len(vector)
         if len(vector) != width:
             return BadInput(f"{where}: the vector has {len(vector)} numbers, those before it {width}")

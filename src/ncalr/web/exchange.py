@@ -245,7 +245,10 @@ def _take(conn: Connection, now: float, record: Record, row: Any, replace: bool)
     taken = 0
     for vote in record.votes:
         if vote.kind == "label" and vote.label not in numbers:
-            raise BadInput(f"{record.name!r} is labelled {vote.label!r}, which is no class here; add the class first")
+            raise BadInput(
+                f"{record.name!r} is labelled {vote.label!r}, which is no class here; add it first, in the team "
+                f"view or with ncalr label ... --resume --classes {vote.label!r}"
+            )
         person = people.by_name(conn, vote.by) or people.add(conn, now, vote.by, "annotator", active=False)
         mine = schema.vote.c
         there = conn.execute(
