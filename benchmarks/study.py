@@ -23,6 +23,7 @@ import select
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -219,6 +220,8 @@ def evaluate_all(
                 done += of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs)
             except NcalrError as error:  # the others go on: data of one task may be missing, for instance
                 failed.append(f"left out: {task} of {name}: {error}")
+            except Exception:  # nor may what nobody thought of take the models of the others with it
+                failed.append(f"left out: {task} of {name}: {traceback.format_exc().rstrip()}")
         if done:
             _say(f"{name}: {done} evaluations in {time.perf_counter() - began:.0f} s")
     return failed
@@ -342,8 +345,11 @@ def main() -> None:
         again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
         with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
             train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
-            if arguments.evaluate:  # where it was trained, with the card to itself
-                failed = evaluate_all(arguments.out, evaluators(*where), "skip", [*only], ["ended"])
+            for arithmetic in (None, "cpu") if arguments.evaluate else ():  # with the card to itself; or else without
+                of = evaluators(*where, arithmetic)
+                failed = evaluate_all(arguments.out, of, "skip", [*only], ["ended"])
+                if not failed:
+                    break
     elif arguments.what == "evaluate":
         again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
         of = evaluators(arguments.data, arguments.out, arithmetic)

@@ -182,6 +182,10 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert study.evaluate_all(out, of, "skip", ["here"]) == []
     (failed,) = study.evaluate_all(out, of, "error", ["here"])
     assert "1 of 1 models were not kept" in failed
+    broken = type("Broken", (), {"run": lambda *_, **__: 1 / 0})()
+    assert [failed.splitlines()[-1] for failed in study.evaluate_all(out, lambda _: broken, "skip", ["here"])] == [
+        "ZeroDivisionError: division by zero"
+    ] * 2, "the second task is tried all the same"
 
 
 def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
@@ -281,7 +285,7 @@ def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, ca
     monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
     with pytest.raises(SystemExit, match="left out: this"):
         study.main()
-    assert done == ["trained", "trained", ("skip", ["mini_imagenet"], ["ended"])]
+    assert done == ["trained", "trained", *[("skip", ["mini_imagenet"], ["ended"])] * 2], "again without the card"
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
