@@ -91,6 +91,8 @@ def test_what_cannot_be(problem):
     for wrong in (labels[:-1], labels[:, None]):
         with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
             suggest(1, vectors, wrong)
+    with pytest.raises(BadInput, match="class numbers from 0 on, -1 where there is none; got -2"):
+        suggest(3, vectors, np.where(labels == -1, -2, labels))
     with pytest.raises(BadInput, match="labels are of one class: a classifier needs two"):
         suggest(1, vectors, np.where(labels == 1, 1, -1))
 

@@ -774,12 +774,19 @@ def test_files_that_are_no_pictures_are_counted(photos, monkeypatch):
     assert "HEIC" not in result.output
 
 
+def test_rows_without_a_text_are_told(tmp_path, monkeypatch):
+    """They are items all the same: embeddings have a row for each."""
+    (tmp_path / "t.csv").write_text("id,text\na,hello\nb,\nc, \nd,bye\n")
+    result, _ = started(monkeypatch, tmp_path / "t.csv", "--classes", "a,b")
+    assert "no text in 2 of 4 rows, the first is 'b'" in result.output
+
+
 def test_tiff_and_bmp_are_pictures_and_heic_is_none(photos, monkeypatch, tmp_path):
     for name in ("a.bmp", "b.TIF", "c.tiff", "d.heic"):
         (photos / name).write_text("x")
     result, _ = started(monkeypatch, photos, "--classes", "a,b")
     assert "7 images" in result.output
-    assert "1 files left out (1 .heic); HEIC is not read: save such pictures as JPEG or PNG first" in result.output
+    assert "1 file left out (1 .heic); HEIC is not read: save such pictures as JPEG or PNG first" in result.output
     for name in ("phone/x.HEIC", "phone/y.heif"):
         (tmp_path / "phone").mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")

@@ -104,7 +104,7 @@ def run(
         )
         kind = "images" if found.kind == "image" else "texts"
         print(f"{len(stock.items):,} {kind}, {len(given['classes'])} classes; project {folder.path}")
-        for note in filter(None, [stock.about_left_out(), start.about_labels(found, folder.path)]):
+        for note in filter(None, [stock.about_odd_ones(), start.about_labels(found, folder.path)]):
             print(note)
     link = f"{address.url}/#enter={entrance(store, getpass.getuser())}"
 

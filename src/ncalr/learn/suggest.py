@@ -107,6 +107,8 @@ def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[
 def _numbered(given: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Numbers as they are; names as their places in the alphabet."""
     if given.dtype.kind in "iu":
+        if given.min(initial=0) < -1:
+            raise BadInput(f"labels must be class numbers from 0 on, -1 where there is none; got {given.min()}")
         return given.astype(np.int64), []
     values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
     there = [not _is_missing(value) for value in values]

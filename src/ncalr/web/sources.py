@@ -45,11 +45,14 @@ class Stock:
     items: list[NewItem]
     left_out: dict[str, int] = field(default_factory=dict)
 
-    def about_left_out(self) -> str:
-        """A sentence about the files that are no items; nothing where there are none."""
-        kinds = ", ".join(f"{count:,} {ending}" for ending, count in sorted(self.left_out.items()))
-        counted = f"{sum(self.left_out.values()):,} files left out ({kinds})" if kinds else ""
-        return "; ".join(filter(None, [counted, about_heic(self.left_out)]))
+    def about_odd_ones(self) -> str:
+        """A sentence about files that are no items and about items without a text; nothing where there are none."""
+        kinds, many = sorted(self.left_out.items()), sum(self.left_out.values())
+        listed = ", ".join(f"{count:,} {ending}" for ending, count in kinds)
+        files = f"{many:,} file{'s' * (many != 1)} left out ({listed})" if kinds else ""
+        empty = [item.name for item in self.items if item.text is not None and not item.text.strip()]
+        blank = f"no text in {len(empty):,} of {len(self.items):,} rows, the first is {empty[0]!r}" if empty else ""
+        return "; ".join(filter(None, [files, about_heic(self.left_out), blank]))
 
 
 def take_stock(source: Source) -> Stock:
@@ -58,7 +61,7 @@ def take_stock(source: Source) -> Stock:
         found, left_out = _pictures(Path(source.path))
         stock = Stock([NewItem(name) for name in found], left_out)
         if not found:
-            besides = f"; {stock.about_left_out()}" if left_out else ""
+            besides = f"; {stock.about_odd_ones()}" if left_out else ""
             raise BadInput(f"no pictures below {source.path}; looked for {', '.join(ENDINGS)}{besides}")
         return stock
     pool = read_table(source.path, text=source.text_column, id_column=source.id_column or None)
