@@ -266,6 +266,12 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
         raise SystemExit(code)
 
 
+def evaluate_last(data: Path, out: Path, only: list[str]) -> list[str]:
+    """The tasks of last rounds, on the card, which nobody else uses; what fails there, without it. What failed."""
+    failed = evaluate_all(out, evaluators(data, out), "skip", only, ["ended"])
+    return failed and evaluate_all(out, evaluators(data, out, "cpu"), "skip", only, ["ended"])
+
+
 def spare_cores() -> int:
     """How many cores evaluations may have beside a training: a quarter. With nearly all of them it slowed down."""
     return max((os.cpu_count() or 2) // 4, 1)
@@ -344,12 +350,10 @@ def main() -> None:
         chosen = {name: everything[name] for name in only or everything}
         again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
         with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
-            train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
-            for arithmetic in (None, "cpu") if arguments.evaluate else ():  # with the card to itself; or else without
-                of = evaluators(*where, arithmetic)
-                failed = evaluate_all(arguments.out, of, "skip", [*only], ["ended"])
-                if not failed:
-                    break
+            try:
+                train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
+            finally:  # what was trained is evaluated, whatever ended the training
+                failed = evaluate_last(*where, [*only]) if arguments.evaluate else []
     elif arguments.what == "evaluate":
         again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
         of = evaluators(arguments.data, arguments.out, arithmetic)

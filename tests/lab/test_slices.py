@@ -286,6 +286,11 @@ def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit, match="left out: this"):
         study.main()
     assert done == ["trained", "trained", *[("skip", ["mini_imagenet"], ["ended"])] * 2], "again without the card"
+    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
+    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        study.main()
+    assert len(done) == 5, "what was trained before is evaluated"
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
