@@ -95,13 +95,17 @@ def _of_seeds(rounds: Rounds, runs: list[Run]) -> str:
     wanted = Counter(run.strategy for run in runs)
     counts = {name: len(found.get(name, {})) for name in wanted}
     same = {tuple(seeds) for seeds in shown.values()}
-    which = _and([str(seed) for seed in same.pop()]) if len(same) == 1 else "those that each has, so compare no rows"
+    which = (
+        joined_by_and([str(seed) for seed in same.pop()])
+        if len(same) == 1
+        else "those that each has, so compare no rows"
+    )
     text = f"Mean and, from {FEWEST} seeds on, half of the 95 % interval (Student's t), over these seeds: {which}."
     if counts == wanted:
         return text
     told = ", ".join(f"{name} {count} of {wanted[name]}" for name, count in counts.items())
     gone = [name for name in wanted if name not in shown]
-    more = f" Not shown, since they lack one of these: {_and(gone)}." if gone else ""
+    more = f" Not shown, since they lack one of these: {joined_by_and(gone)}." if gone else ""
     return f"{text} Models that were evaluated, one a seed: {told}.{more}"
 
 
@@ -255,7 +259,7 @@ def verdict(
     compared = {name: seeds for name, seeds in shared.items() if len(seeds) >= FEWEST}
     rivals = [name for name in CLAIMED if name in compared]
     waiting = {name: len(shared.get(name, ())) for name in CLAIMED if name not in rivals}
-    early = _and([f"{name} ({count} of 3 seeds)" for name, count in waiting.items()])
+    early = joined_by_and([f"{name} ({count} of 3 seeds)" for name, count in waiting.items()])
     if not rivals:
         return f"Too early for {early}.", {}
     claimed = _against(values, {name: compared[name] for name in rivals})
@@ -270,10 +274,10 @@ def verdict(
     so_far = " so far" if waiting and kept in (0, len(rivals)) else ""  # one more cannot change what holds in part
     order = ("above", "below", "level with", "not told apart from")
     said = [(where, [name for name in rivals if words[name] == where]) for where in order]
-    short = f"{word}{so_far}: ncal is {', '.join(f'{where} {_and(names)}' for where, names in said if names)}"
+    short = f"{word}{so_far}: ncal is {', '.join(f'{where} {joined_by_and(names)}' for where, names in said if names)}"
     short += f"; too early for {early}." if waiting else "."
     better = [name for name in others if found[name][1] == "below"]
-    return f"{short} It is below {_and(better)}, which the paper has not." if better else short, found
+    return f"{short} It is below {joined_by_and(better)}, which the paper has not." if better else short, found
 
 
 def place(found: Difference, near: float = NEAR) -> str:
@@ -309,7 +313,7 @@ def gap(found: Difference, scale: float = 100) -> str:
     return signed(Estimate(effect.mean, effect.low, effect.high, np.array(found.seeds)), scale)
 
 
-def _and(names: list[str]) -> str:
+def joined_by_and(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 

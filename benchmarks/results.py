@@ -28,6 +28,7 @@ from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
 from slices import epochs_of, longest  # noqa: E402
 from study import ABLATIONS, EVALUATED, TRAINERS, VARIANTS, evaluations_of, evaluators, lost, plan  # noqa: E402
+from together import write_together  # noqa: E402
 
 from ncalr.lab import plots  # noqa: E402
 from ncalr.lab.comparison import first_gap, passes_of  # noqa: E402
@@ -914,6 +915,7 @@ def main() -> None:
     """Write everything."""
     PAGES.mkdir(parents=True, exist_ok=True)
     studied = [write_page(page) for page in PAGES_OF]
+    studied.append(write_together(STUDY, PAGES, {page.experiments[0]: page.name for page in PAGES_OF}))
     rows = [*studied, write_ablations(), write_noise()]
     text = [
         "# Results",

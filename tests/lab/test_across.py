@@ -274,6 +274,7 @@ def test_tests_begin_with_enough_data_sets(tmp_path, count):
     found = json.loads((tmp_path / "out" / "across.json").read_text())
     tests = found["tests"]
     few = f"Too few data sets to test: {count} of 5." in page
+    assert "<h2>Difference to random" in page
     assert (few, "Friedman's test over" in page, "<h2>Critical difference" in page) == (
         (True, False, False) if count < 5 else (False, True, True)
     )

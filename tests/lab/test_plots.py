@@ -132,3 +132,13 @@ def test_marks_of_the_budgets_are_where_they_say():
 def test_nobody_beats_anybody_where_there_is_one_seed():
     assert plots.penalties(summary_of(3, 1)["penalties"]) == ""
     assert ">0%</text>" in plots.penalties(summary_of(3, 3)["penalties"])
+
+
+def test_differences_by_data_set_have_a_mark_a_strategy_and_row():
+    gap = {"mean": 0.01, "low": -0.01, "high": 0.03}
+    found = {"digits": {"ncal": gap, "margin": gap}, "sst2": {"ncal": {**gap, "low": None, "high": None}}, "alone": {}}
+    picture = plots.by_data_set(["ncal", "random", "margin"], found)
+    for name in ("digits", "sst2", "alone", "ncal", "margin"):
+        assert f">{name}</text>" in picture
+    assert ">random</text>" not in picture, "it is the line at 0"
+    assert plots.by_data_set(["ncal", "margin"], {"digits": {}}) == "", "nothing to compare with"

@@ -538,3 +538,49 @@ def test_what_was_trained_on_a_processor_is_not_counted_as_gpu_time(results, tmp
     (tmp_path / "results").mkdir()
     results.write_plan()
     assert "at 60,000 a second" in (tmp_path / "results" / "PLAN.md").read_text()
+
+
+SETS = ("cifar10", "cifar100", "mini_imagenet", "cifar100-tail", "digits", "digits-tail", "sst2")
+
+
+def together(results):
+    row = results.write_together(
+        results.STUDY, results.PAGES, {name: name.replace("-", "_") for name in results.plan()}
+    )
+    page = results.PAGES / "together.md"
+    return row, page.read_text() if page.exists() else ""
+
+
+def test_all_data_sets_together(results):
+    for name in (*SETS[:3], "digits-wrong"):
+        finish(results, name, {"ncal": 0.02, "cdal": 0.01})
+    assert together(results) == ("| All data sets together | not measured yet | | |", ""), "four are too few"
+    for name in SETS[3:]:
+        finish(results, name, {"ncal": 0.02, "cdal": 0.01})
+    row, text = together(results)
+    said = "Holds: over 7 data sets ncal is above random, coreset and cdal. It has the best average rank, 1.00."
+    assert row == f"| [All data sets together](together.md) | | | {said} |"
+    assert "6 strategies on 7 data sets in 8 experiments" in text
+    assert "| [cifar10](cifar10.md), 3 seeds | 47.7 +2.1 (+1.6 to +2.5) | 45.6 | 45.6 +0.0" in text
+    assert "| average rank | 1.00 | 4.50 | 4.50 | 4.50 | 4.50 | 2.00 |" in text, "ncal first, four that are equal"
+    assert "| cdal | +1." in text
+    assert "| 7, 0, 0 | 0.016 | 0.047 |" in text
+    assert "ncal +2.1 for 11" in text, "the median of what is above random, and the passes"
+    assert "cdal +1.0 for 1" in text
+    assert "| [cifar10](cifar10.md) | 0.878 | 0.900 |" in text, "how alike the picks are"
+    assert (results.PAGES / "together_gaps.svg").read_text().startswith("<svg")
+
+
+def test_who_has_the_best_rank_is_told_whoever_it_is(results):
+    for at, name in enumerate(SETS):
+        finish(results, name, {"cdal": 0.03, "margin": 0.02, "badge": 0.01, "ncal": -0.01 - 0.001 * at})
+    row, _ = together(results)
+    assert "Does not hold: over 7 data sets ncal is below random, coreset and cdal." in row
+    assert "cdal has the best average rank, 1.00; ncal has 6.00, told apart from it by Nemenyi's test." in row
+    run = results.STUDY / "sst2" / "runs" / slug("badge", 3) / "journal.jsonl"
+    run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
+    assert "over 7 data sets" in together(results)[0], "nine seeds of ten are enough"
+    for seed in range(8):
+        run = results.STUDY / "sst2" / "runs" / slug("badge", seed) / "journal.jsonl"
+        run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
+    assert "over 6 data sets ncal is not told apart from random, coreset and cdal" in together(results)[0]

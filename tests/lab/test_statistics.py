@@ -613,3 +613,12 @@ def test_options_that_cannot_be_used():
         lab.aubc([1, 2], [0.5])
     with pytest.raises(BadInput, match="budgets must increase"):
         lab.aubc([2, 1], [0.5, 0.6])
+
+
+def test_figures_do_not_depend_on_how_a_processor_adds_up():
+    """0.1 + 0.2 + 0.3 is 0.6000000000000001; a mean that lies between two tenths is printed as the one or the other."""
+    assert float(lab.estimate([0.1, 0.2, 0.3]).mean) == 0.2
+    assert float(lab.aubc([0, 1, 2, 3], [0.1, 0.1, 0.1, 0.1])) == 0.1
+    found = lab.differences(Curves(np.array([1.0]), {"random": [[0.1], [0.2], [0.3]], "ncal": [[0.2], [0.4], [0.6]]}))
+    assert float(found["ncal"].aubc.mean) == 0.2
+    assert float(found["ncal"].aubc.low) == round(float(found["ncal"].aubc.low), 12)

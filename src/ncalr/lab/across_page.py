@@ -148,6 +148,7 @@ def _page(found: dict[str, Any], again: str, place: Path) -> str:
         f"<p class=soft>{UNIT}</p>",
         *(f"<p>{escape(word)}</p>" for word in found["notes"]),
         f"<h2>Areas under the budget curve</h2>{_area_table(head, cells)}<p class=soft>{AREAS}</p>",
+        section("Difference to random", gaps_to_random(found), "The brackets of the table as a picture."),
         f"<h2>Ranks</h2>{_plain_table(*rank_rows(found))}<p class=soft>{RANKS}</p>",
         *(f"<p>{escape(word)}</p>" for word in verdicts(found)),
         _diagram(found),
@@ -164,6 +165,11 @@ def _title(found: dict[str, Any]) -> str:
     sets, experiments = len(found["data_sets"]), len(found["experiments"])
     more = "" if sets == experiments else f" in {experiments} experiments"
     return f"{len(found['strategies'])} strategies on {counted(sets, 'data set')}{more}"
+
+
+def gaps_to_random(found: dict[str, Any]) -> str:
+    """The differences to random as a picture; nothing where no experiment has random beside another strategy."""
+    return plots.by_data_set(found["strategies"], {one["name"]: one["to_random"] or {} for one in found["experiments"]})
 
 
 def _diagram(found: dict[str, Any]) -> str:

@@ -136,6 +136,38 @@ def forest(own: str, rivals: Mapping[str, Any]) -> str:
     return _svg(figure)
 
 
+def by_data_set(strategies: list[str], found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The difference of each strategy to random with its interval, a row an experiment; right of 0 it is better."""
+    compared = [name for name in strategies if any(name in gaps for gaps in found.values())]
+    if not compared:
+        return ""
+    figure, axes = _figure(7.2, 1.1 + (0.16 * len(compared) + 0.1) * len(found))
+    axes.axvline(0, color=COLOURS[1], linewidth=1)
+    of = {}
+    for place, name in enumerate(compared):
+        rows = [gaps.get(name, {}) for gaps in found.values()]
+        of[name] = [100 * np.array([_number(row.get(side)) for row in rows]) for side in ("mean", "low", "high")]
+        mean, low, high = of[name]
+        at = np.arange(len(rows)) + (place - (len(compared) - 1) / 2) * 0.75 / len(compared)
+        colour = colours(strategies)[name]
+        axes.errorbar(
+            mean, at, xerr=[mean - low, high - mean], color=colour, label=name, fmt="o", markersize=3.5, linewidth=1.2
+        )
+    for place in range(1, len(found)):
+        axes.axhline(place - 0.5, color="#e6e8eb", linewidth=0.8)
+    left, right = _limits(of.values())
+    axes.set_xlim(min(left, -0.02 * right), max(right, -0.02 * left))
+    axes.set_yticks(range(len(found)), [_short(name, 30) for name in found], fontsize=9)
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.grid(axis="x", color="#e6e8eb", linewidth=0.8)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("difference to random, points of area")
+    figure.legend(loc="outside lower center", ncols=min(len(compared), 6), frameon=False, fontsize=9)
+    return _svg(figure)
+
+
 def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
     """How often each class was picked, by strategy."""
     figure, axes = _figure(7.2, 3.2)

@@ -184,7 +184,7 @@ def aubc(budgets: Any, accuracies: Any) -> Floats:
     if not steps.size:
         return np.asarray(accuracies[..., 0])
     middles = (accuracies[..., 1:] + accuracies[..., :-1]) / 2
-    return np.asarray(middles @ (steps / steps.sum()))
+    return _settled(middles @ (steps / steps.sum()))
 
 
 def estimate(values: Any, confidence: float = 0.95) -> Estimate:
@@ -495,13 +495,18 @@ def _moments(values: Floats) -> tuple[Floats, Floats]:
     count = there.sum(axis=0)
     mean = np.where(there, values, 0).sum(axis=0) / np.where(count > 0, count, np.nan)
     squares = (np.where(there, values - mean, 0) ** 2).sum(axis=0)
-    return np.asarray(mean), np.asarray(np.sqrt(squares / np.where(count > 1, count - 1, np.nan)))
+    return _settled(mean), np.asarray(np.sqrt(squares / np.where(count > 1, count - 1, np.nan)))
 
 
 def _interval(mean: Floats, deviation: Floats, seeds: Any, confidence: float) -> tuple[Floats, Floats]:
     """The t interval of a mean; NaN where the deviation is."""
     reach = stats.t.isf((1 - confidence) / 2, np.maximum(seeds - 1, 1)) * deviation / np.sqrt(np.maximum(seeds, 1))
-    return np.asarray(mean - reach), np.asarray(mean + reach)
+    return _settled(mean - reach), _settled(mean + reach)
+
+
+def _settled(values: Any) -> Floats:
+    """Without the last digits, in which processors differ: a mean of 0.2735 is printed alike by all of them."""
+    return np.asarray(np.round(values, 12))
 
 
 def _with_holm(found: dict[str, Difference]) -> dict[str, Difference]:
