@@ -181,16 +181,21 @@ def ablations(name: str, usual: Experiment) -> dict[str, Experiment]:
     return {f"{name}-{change}": replace(usual, **values) for change, values in changes.items()}
 
 
-def small() -> dict[str, Experiment]:
+def small_sets() -> dict[str, Experiment]:
     """Small sets with ten seeds, on a processor: enough seeds to tell apart what three leave open."""
     digits = Experiment("digits", SMALL, 10, 40, 40, 200, "resnet8", "digits")
-    sets = {
+    return {
         "digits": digits,
         "digits-wrong": replace(digits, noise="symmetric(rate=0.3)"),
         "digits-tail": replace(digits, dataset="digits(tail=0.1)"),
         "sst2": Experiment("sst2", SMALL, 10, 100, 100, 1_000, "mlp(widths=128)", "head"),
     }
-    fresh = replace(digits, strategies=("ncal", "ncal(select=filtered)"), seeds=20, first_seed=10)
+
+
+def small() -> dict[str, Experiment]:
+    """The small sets, and what was asked of them later."""
+    sets = small_sets()
+    fresh = replace(sets["digits"], strategies=("ncal", "ncal(select=filtered)"), seeds=20, first_seed=10)
     changed = {name: one for usual in sets for name, one in ablations(usual, sets[usual]).items()}
     spread = {
         f"{name}-spread": replace(one, strategies=("ncal", *SPREAD, "cdal"), seeds=20, first_seed=30)

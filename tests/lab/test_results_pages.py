@@ -584,3 +584,25 @@ def test_who_has_the_best_rank_is_told_whoever_it_is(results):
         run = results.STUDY / "sst2" / "runs" / slug("badge", seed) / "journal.jsonl"
         run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
     assert "over 6 data sets ncal is not told apart from random, coreset and cdal" in together(results)[0]
+
+
+def test_picks_that_are_spread_out_are_told_when_all_have_run(results):
+    for name in ("digits", "cifar10"):
+        finish(results, name, {"ncal": 0.01})
+    filtered, predicted = results.SPREAD
+    finish(results, "digits-spread", {filtered: 0.01, "cdal": 0.02})
+    text = spread_part(results)
+    assert "corrected by Holm's method for the 8 comparisons" in text, "those that have not run among them"
+    row = next(line for line in text.splitlines() if line.startswith(f"| digits | {filtered} |"))
+    assert row.endswith("| 20 | 0.850 | 0.900 | above |"), "alike: 0.9 less what it gains"
+    assert "| < 0.001 |" in row
+    assert "| 1.000 | 20 | 0.900 | 0.900 | level |" in next(line for line in text.splitlines() if predicted in line)
+    finish(results, "digits-wrong-spread", {filtered: 0.02})
+    run = results.STUDY / "digits-wrong-spread" / "runs" / slug("ncal", 41) / "journal.jsonl"
+    run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
+    assert "digits-wrong" not in spread_part(results), "nothing is read before all have run"
+
+
+def spread_part(results):
+    results.write_ablations()
+    return (results.PAGES / "ablations.md").read_text().partition("## Picks that are spread out")[2]
