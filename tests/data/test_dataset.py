@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ncalr.data import dataset as module
-from ncalr.data.dataset import DATASETS, Archive, Dataset, Facts, Parts, data_root, dataset, download, load, placed
+from ncalr.data import catalog, folders
+from ncalr.data.catalog import DATASETS, Archive, Parts, data_root, dataset
+from ncalr.data.dataset import Dataset, Facts, load, placed
+from ncalr.data.fetch import download
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TextPool
 from ncalr.errors import BadInput, MissingExtra, NcalrError, Note, UnknownName
@@ -109,7 +111,7 @@ def test_plain_arrays(tmp_path, name, folder, test):
 
 
 def test_large_arrays_are_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_MAPPED_FROM", 350)
+    monkeypatch.setattr(folders, "_MAPPED_FROM", 350)
     write_arrays(tmp_path / "cifar10", shape=(4, 4, 3))
     found = load("cifar10", tmp_path)
     assert isinstance(found.pool.items, np.memmap)
@@ -482,7 +484,7 @@ def test_names_that_are_not_known():
 
 
 def test_a_set_of_ones_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "DATASETS", dict(DATASETS))
+    monkeypatch.setattr(catalog, "DATASETS", dict(DATASETS))
 
     @dataset("mine", items=3, test_items=3, classes=2, licence="mine", source="me")
     def mine(folder, *, width=2):
@@ -491,7 +493,7 @@ def test_a_set_of_ones_own(tmp_path, monkeypatch):
 
     (tmp_path / "mine").mkdir()
     assert load("mine(width=5)", tmp_path).pool.shape == (5,)
-    assert module.DATASETS["mine"].options == {"width": 2}
+    assert catalog.DATASETS["mine"].options == {"width": 2}
     with pytest.raises(BadInput, match="'mine' already"):
         dataset("mine")(mine)
     with pytest.raises(BadInput, match="cannot be downloaded: no official file"):
@@ -520,7 +522,7 @@ def served(tmp_path, monkeypatch):
     source = tmp_path / "server" / "cifar-10-binary.tar.gz"
     pack(source, cifar_files()[0], "cifar-10-batches-bin")
     archive = Archive(source.as_uri(), hashlib.sha256(source.read_bytes()).hexdigest(), "sha256")
-    monkeypatch.setattr(module, "DATASETS", {**DATASETS, "cifar10": replace(DATASETS["cifar10"], archives=(archive,))})
+    monkeypatch.setattr(catalog, "DATASETS", {**DATASETS, "cifar10": replace(DATASETS["cifar10"], archives=(archive,))})
     return source
 
 
@@ -560,7 +562,7 @@ def test_a_download_that_breaks_off_leaves_nothing(tmp_path, served):
 
 def test_odd_addresses_are_refused(tmp_path, monkeypatch):
     odd = replace(DATASETS["cifar10"], archives=(Archive("ftp://x/cifar-10-binary.tar.gz", "0" * 32),))
-    monkeypatch.setattr(module, "DATASETS", {"cifar10": odd})
+    monkeypatch.setattr(catalog, "DATASETS", {"cifar10": odd})
     with pytest.raises(BadInput, match="expected http, https or file"):
         download("cifar10", tmp_path, say=len)
 

@@ -50,7 +50,7 @@ def run(
 def examine(root: str | None = None) -> dict[str, Any]:
     """The facts as plain data."""
     from ncalr.data import DATASETS, data_root
-    from ncalr.data.dataset import how_to_get, is_there
+    from ncalr.data.catalog import how_to_get, is_there
     from ncalr.extras import installed
     from ncalr.loop.environment import environment
 

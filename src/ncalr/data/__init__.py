@@ -1,7 +1,9 @@
 """Pools: items with permanent ids, and never labels; named datasets, splits and long tails."""
 
-from ncalr.data.dataset import DATASETS, Dataset, data_root, download, load
+from ncalr.data.catalog import DATASETS, data_root
+from ncalr.data.dataset import Dataset, load
 from ncalr.data.encoded import EncodedPool
+from ncalr.data.fetch import download
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards

@@ -21,8 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.spec import Spec, cut, parse
-from ncalr.data.dataset import DATASETS, Dataset, Kind, data_root, images_below, load, read_classes
+from ncalr.data.catalog import DATASETS, Kind, data_root
+from ncalr.data.dataset import Dataset, load
 from ncalr.data.files import open_npy
+from ncalr.data.folders import images_below, read_classes
 from ncalr.data.hub import is_hub
 from ncalr.data.images import image_shape, pillow
 from ncalr.data.pool import ArrayPool, Pool

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire.spec import Spec, parse
-from ncalr.data.dataset import data_root
+from ncalr.data.catalog import data_root
 from ncalr.data.pool import Pool
 from ncalr.data.words import Words, holds_texts
 from ncalr.errors import BadInput, unknown
