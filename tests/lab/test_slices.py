@@ -272,25 +272,46 @@ def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path,
         pass
 
 
-def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, capsys):
-    """With the card to themselves; a task that could not be done is told, and is the command's end."""
+def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     study, done = benchmark("study"), []
     monkeypatch.setattr(study, "train", lambda *_: done.append("trained"))
     monkeypatch.setattr(study, "evaluating", lambda *_: study.nullcontext())
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or ["left out: this"])
+    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
     words = ["study.py", "run", "--out", str(tmp_path), "--only", "mini_imagenet"]
     monkeypatch.setattr(sys, "argv", words)
     study.main()
     monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
-    with pytest.raises(SystemExit, match="left out: this"):
-        study.main()
-    assert done == ["trained", "trained", *[("skip", ["mini_imagenet"], ["ended"])] * 2], "again without the card"
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
+    study.main()
+    assert done == ["trained", "trained", ("skip", ["mini_imagenet"], ["ended"])]
     monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         study.main()
-    assert len(done) == 5, "what was trained before is evaluated"
+    assert len(done) == 4, "what was trained before is evaluated"
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_a_last_round_that_could_not_be_evaluated_is_told_and_tried_in_a_process_of_its_own(
+    tmp_path, monkeypatch, capsys, mended
+):
+    """Whatever else went wrong, the log has the reason; a process that has had an error of the card's has had it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study, script, done = benchmark("study"), tmp_path / "stand_in.py", tmp_path / "done"
+    script.write_text(
+        f"import sys; sys.stdin.read(); open({str(done)!r}, 'w').write(' '.join(sys.argv[6:]))\n"
+        f"raise SystemExit({not mended})"
+    )
+    monkeypatch.setattr(study, "__file__", str(script))
+    monkeypatch.setattr(study, "evaluate_all", lambda *_: ["left out: this"])
+    assert study.evaluate_last(tmp_path, tmp_path / "out", []) == ([] if mended else ["left out: this"])
+    names = [name for name, asked in study.EVALUATED.items() if asked.last]
+    assert done.read_text() == " ".join(["--beside --rounds ended", *(f"--only {name}" for name in names)])
+    assert capsys.readouterr().out.startswith("left out: this\n")
+    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
+    monkeypatch.setattr(sys, "argv", ["study.py", "run", "--evaluate", "--out", str(tmp_path), "--only", "cifar100-tail"])
+    with pytest.raises(ZeroDivisionError):
+        study.main()
+    assert "left out: this" in capsys.readouterr().out, "the training's error takes its place at the end"
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
