@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import shutil
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ import pytest
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
+from ncalr.learn.learner import Record
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -140,6 +144,22 @@ def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
     assert clock.too_late(Job()), "66 s of 60"
     Job.recipe = "digits(epochs=200, stop=true)"
     assert not clock.too_late(Job()), "130 epochs of them: 43 s"
+
+
+def test_models_that_are_lost_are_trained_again_until_the_slice_ends(slices, tmp_path, monkeypatch):
+    """Where nothing else is trained, what they take themselves says whether another one fits."""
+    monkeypatch.setattr(slices, "keep_again", lambda *_: None)
+
+    class Learner:
+        def fit(self, job):
+            return SimpleNamespace(record=Record(began=3, seconds=30.0))
+
+    run = SimpleNamespace(strategy="ncal", seed=0, journal=SimpleNamespace(threads=nullcontext))
+    job = SimpleNamespace(ids=range(30), recipe="digits(epochs=4, checkpoints=2)")
+    bill = slices.Bill(tmp_path, {}, 6)
+    lost = [slices.Lost("one", run, number, job) for number in range(3)]
+    assert not [*slices.LostLast(Learner(), lost, slices.Clock(0.5), bill).fit_each(itertools.repeat(None))]
+    assert bill.trainings["one again"] == 1, "another one would take 33 s of the 30"
 
 
 def test_the_epochs_of_a_training_that_stopped_by_itself_are_in_its_line(slices):
