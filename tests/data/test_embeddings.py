@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from ncalr.data.embeddings import read_embeddings
+from ncalr.data.embeddings import read_embeddings, vector_pool
 from ncalr.errors import BadInput
 
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
@@ -257,6 +257,19 @@ def test_a_negative_number_is_no_class(folder):
     labels = table(folder / "l.csv", ["id", "label"], [(0, 0), (1, 1), (2, -1)])
     with pytest.raises(BadInput, match=r"-1 is no class; .* where there is none, leave the cell empty"):
         read_embeddings(folder / "items.npy", labels)
+
+
+@pytest.mark.parametrize("kind", [">f4", np.longdouble])
+def test_numbers_that_torch_does_not_know_are_no_vectors(folder, kind):
+    np.save(folder / "strange.npy", VECTORS.astype(kind))
+    with pytest.raises(BadInput, match=r"strange\.npy holds .* of 16, 32 or 64 bits; np\.asarray\(vectors, np\.float32\)"):
+        read_embeddings(folder / "strange.npy")
+
+
+def test_vectors_of_torch(folder):
+    torch = pytest.importorskip("torch")
+    for given in (torch.tensor(VECTORS).bfloat16(), torch.tensor(VECTORS, requires_grad=True)):
+        assert vector_pool(given).items == pytest.approx(VECTORS, rel=0.01)
 
 
 def test_files_that_hold_no_vectors(folder):

@@ -23,11 +23,13 @@ from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
 from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from, open_table, pool_from
 from ncalr.errors import BadInput
+from ncalr.geometry.statistics import to_numpy
 
 ID, LABEL = "id", "label"
 NAME = "name"  # as `ncalr labels export` calls the ids of its items
 ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
+KINDS = (np.float16, np.float32, np.float64)  # in the machine's order of bytes
 NO_LABEL = {"nan", "na", "n/a", "<na>", "none", "null", "-1", "?"}  # as other programs write an empty cell
 MANY = 5  # labels of a class, for a single one to look odd beside it
 
@@ -130,15 +132,14 @@ def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]
 
 
 def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> ArrayPool:
-    """A pool of vectors; whole numbers would be tokens there, and are none here."""
-    found = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
-    if found.ndim != 2 or found.dtype.kind != "f":
-        mend = (
-            "; np.asarray(vectors, np.float32) makes them so" if found.ndim == 2 and found.dtype.kind in "biu" else ""
-        )
+    """A pool of vectors; whole numbers would be tokens there, and are none here. torch knows no other `KINDS`."""
+    found = to_numpy(vectors)
+    if found.ndim != 2 or found.dtype not in KINDS:
+        known = found.ndim == 2 and found.dtype.kind in "biuf"
+        mend = "; np.asarray(vectors, np.float32) makes them so" if known else ""
         raise BadInput(
             f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
-            f"(n, d){mend}"
+            f"(n, d), of 16, 32 or 64 bits{mend}"
         )
     return ArrayPool(found, ids)
 
