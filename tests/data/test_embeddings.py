@@ -9,6 +9,7 @@ import pytest
 
 from ncalr.data.embeddings import read_embeddings, vector_pool
 from ncalr.errors import BadInput
+from ncalr.evaluate.audit_run import audit_vectors
 
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
 
@@ -257,6 +258,22 @@ def test_a_negative_number_is_no_class(folder):
     labels = table(folder / "l.csv", ["id", "label"], [(0, 0), (1, 1), (2, -1)])
     with pytest.raises(BadInput, match=r"-1 is no class; .* where there is none, leave the cell empty"):
         read_embeddings(folder / "items.npy", labels)
+
+
+def test_numbers_that_are_codes_are_no_class_numbers(folder):
+    """A list of all classes up to a product's code is larger than the memory."""
+    told = "the label 9999999999 is too large for a class number, 65535 at most; .* as names .'n9999999999'"
+    labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 9_999_999_999)])
+    with pytest.raises(BadInput, match=rf"l\.csv, column 'label': {told}"):
+        read_embeddings(folder / "items.npy", labels)
+    codes = np.array([0, 9_999_999_999, -1, -1, -1])
+    np.save(folder / "l.npy", codes)
+    with pytest.raises(BadInput, match=rf"l\.npy: {told}"):
+        read_embeddings(folder / "items.npy", folder / "l.npy")
+    with pytest.raises(BadInput, match=f"the labels: {told}"):
+        audit_vectors(VECTORS, codes)
+    labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 65_535)])
+    assert len(read_embeddings(folder / "items.npy", labels).classes) == 65_536
 
 
 @pytest.mark.parametrize("kind", [">f4", np.longdouble])

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from, open_table, pool_from
+from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from, numbers_as_names, open_table, pool_from
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 
@@ -160,7 +160,7 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
             f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
         )
     notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
-    return np.array(found, np.int64), [str(number) for number in range(int(found.max(initial=UNLABELLED)) + 1)]
+    return np.array(found, np.int64), numbers_as_names(int(found.max(initial=UNLABELLED)), str(path))
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
 from ncalr.data.pool import ArrayPool, checked_ids
+from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, Note, NotFinite, unknown
 from ncalr.extras import load
 
@@ -300,6 +301,8 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
         where = source.at(row)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
             raise BadInput(f"{where}: the id {column.name!r} is {value!r}, expected a whole number or a text")
+        if isinstance(value, int) and not _fits(value):
+            raise BadInput(f"{where}: the id {value} does not fit 64 bits with a sign; write all ids as texts")
         if type(value) is not type(values[0]):
             raise BadInput(
                 f"{where}: the id {value!r} and {values[0]!r} before it are of two kinds; take texts for all"
@@ -325,9 +328,14 @@ def _untyped(values: list[Any]) -> list[Any]:
 def is_whole(value: str) -> bool:
     """Whether a text is a whole number in the only way to write it, and fits an int64."""
     try:
-        return str(int(value)) == value and -(2**63) <= int(value) < 2**63
+        return str(int(value)) == value and _fits(int(value))
     except ValueError:
         return False
+
+
+def _fits(value: int) -> bool:
+    """Whether it is an int64: NumPy has no other kind for numbers some of which are larger."""
+    return -(2**63) <= value < 2**63
 
 
 def _labels(
@@ -344,18 +352,17 @@ def _labels(
     found = [_whole(value) for value, full in zip(given, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
     values = found if source.format.typed or classes is not None else _untyped(_without_fractions(found))
-    names = list(classes) if classes is not None else _class_names(values)
+    names = list(classes) if classes is not None else _class_names(values, f"{source.path}, column {column.name!r}")
     number = {name: at for at, name in enumerate(names)}
     labels = np.full(len(there), 0 if missing is None else missing, np.int64)
     known: list[int] = []
     for value, row in zip(values, rows, strict=True):
         label = number.get(value, -1) if isinstance(value, str) else value
-        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
+        if not isinstance(label, int) or not 0 <= label < len(names):
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            known = f"one of {listed}, or its number" if names else "texts, or whole numbers from 0 on"
             empty = "; where there is none, leave the cell empty" if missing is not None else ""
-            raise BadInput(
-                f"{source.at(row)}: the label {value!r} is no class; expected one of {listed}, or its number{empty}"
-            )
+            raise BadInput(f"{source.at(row)}: the label {value!r} is no class; expected {known}{empty}")
         known.append(label)
     labels[there] = known
     if classes is None:
@@ -366,7 +373,9 @@ def _labels(
 
 
 def _whole(value: Any) -> Any:
-    """A whole number written as a float: pandas does so where a column has empty cells."""
+    """A whole number written as a float: pandas does so where a column has empty cells. True and False are texts."""
+    if isinstance(value, bool):
+        return str(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -376,10 +385,19 @@ def _without_fractions(values: list[str]) -> list[str]:
     return [found[1] if found else "" for found in fractions] if all(fractions) else values
 
 
-def _class_names(values: list[Any]) -> list[str]:
-    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+def _class_names(values: list[Any], where: str) -> list[str]:
     texts = sorted({value for value in values if isinstance(value, str)})
-    return texts or [str(number) for number in range(max(numbers, default=-1) + 1)]
+    return texts or numbers_as_names(max((value for value in values if isinstance(value, int)), default=-1), where)
+
+
+def numbers_as_names(largest: int, where: str) -> list[str]:
+    """The names of classes that are numbers; an error for codes of something, which would be all numbers up to them."""
+    if largest >= MOST_CLASSES:
+        raise BadInput(
+            f"{where}: the label {largest} is too large for a class number, {MOST_CLASSES - 1} at most; where numbers "
+            f"are names of classes, write them as names ('n{largest}')"
+        )
+    return [str(number) for number in range(largest + 1)]
 
 
 def _aligned(
