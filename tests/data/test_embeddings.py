@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncalr.data.embeddings import read_embeddings, vector_pool
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.audit_run import audit_vectors
 
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
@@ -233,8 +233,9 @@ def test_what_is_no_table_of_vectors(folder):
         read_embeddings(folder / "broken.npy")
     with pytest.raises(BadInput, match="no column holds numbers; it has id, text"):
         read_embeddings(table(folder / "t.csv", ["id", "text"], [(1, "a")]))
-    with pytest.raises(BadInput, match=r"no column holds numbers \(0,5 has a comma where numbers have a point\); it"):
-        read_embeddings(table(folder / "t.csv", ["id", "x", "y"], [(1, "0,5", "1,25")], by=";"))
+    for numbers in (("0,5", "1,25"), ("2", "1,25")):
+        with pytest.raises(BadInput, match=r"t\.csv: (0,5 in column 'x'|1,25 in column 'y') has a comma where numbers"):
+            read_embeddings(table(folder / "t.csv", ["id", "x", "y"], [(1, *numbers)], by=";"))
     with pytest.raises(BadInput, match="has no rows"):
         read_embeddings(table(folder / "t.csv", ["id", "x"], []))
     (folder / "t.jsonl").write_text('{"a": [1], "b": [2]}\n')
@@ -274,6 +275,25 @@ def test_numbers_that_are_codes_are_no_class_numbers(folder):
         audit_vectors(VECTORS, codes)
     labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 65_535)])
     assert len(read_embeddings(folder / "items.npy", labels).classes) == 65_536
+
+
+def test_a_column_of_numbers_may_not_begin_with_an_empty_cell(folder):
+    """It was left out of the vectors, where one that is empty further down is an error; of words it is all the same."""
+    rows = [(1, "", 2, ""), (2, 0.5, 3, "fine")]
+    with pytest.raises(BadInput, match="line 2: expected a number in column 'x', got ''"):
+        read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z"], rows))
+    (folder / "t.jsonl").write_text('{"x": null, "y": 2, "z": null}\n{"x": 0.5, "y": 3, "z": "fine"}\n')
+    with pytest.raises(NotFinite, match="line 1: a number is missing"):
+        read_embeddings(folder / "t.jsonl")
+    found = read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z"], [(1, 1, 2, ""), rows[1]]))
+    assert found.pool.items.tolist() == [[1, 2], [0.5, 3]]
+    assert "columns that are no part of the vectors: z" in found.notes
+
+
+@pytest.mark.parametrize(("names", "told"), [(["0.25", "-1e-3"], True), (["0", "1"], False), (["a", "b"], False)])
+def test_a_first_line_that_may_be_an_item_is_told(folder, names, told):
+    notes = read_embeddings(table(folder / "t.csv", names, [(1, 2)])).notes
+    assert any("if these are numbers of the first item, write names above them" in note for note in notes) == told
 
 
 @pytest.mark.parametrize("kind", [">f4", np.longdouble])

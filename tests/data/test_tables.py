@@ -298,8 +298,8 @@ def test_the_first_line_as_people_write_it(tmp_path):
     path.write_text("ID,Label\na,1\n")
     with pytest.raises(BadInput, match=r"no column 'label'\. Did you mean 'Label'\?"):
         read_labels(path, "label")
-    path.write_text("0,7\n1,8\n")
-    with pytest.raises(BadInput, match=r"Known: 0, 7\. If the first line has no names of columns, write them above it"):
+    path.write_text("0.5,x\n1,8\n")
+    with pytest.raises(BadInput, match=r"Known: 0\.5, x\. If the first line has no names of columns, write them above it"):
         read_labels(path, "label")
 
 

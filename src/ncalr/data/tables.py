@@ -333,6 +333,17 @@ def is_whole(value: str) -> bool:
         return False
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a number, or a text that can be read as one."""
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def _fits(value: int) -> bool:
     """Whether it is an int64: NumPy has no other kind for numbers some of which are larger."""
     return -(2**63) <= value < 2**63
@@ -466,7 +477,7 @@ def about_header(columns: Iterable[str]) -> str:
     hint = ""
     if any(sign in name for name in names for sign in _OTHER_SIGNS):
         hint += " If ; or tabs stand between the cells, save the file with commas alone."
-    if any(is_whole(name) for name in names):
+    if any(is_number(name) for name in names):
         hint += " If the first line has no names of columns, write them above it."
     return hint
 
