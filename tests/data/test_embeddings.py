@@ -242,7 +242,7 @@ def test_what_is_no_table_of_vectors(folder):
     with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
         read_embeddings(folder / "t.jsonl")
     (folder / "t.jsonl").write_text("[1, 2\n")
-    with pytest.raises(BadInput, match="is no table that can be read"):
+    with pytest.raises(BadInput, match="line 1: not JSON .*is the file whole"):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))
@@ -288,6 +288,12 @@ def test_a_column_of_numbers_may_not_begin_with_an_empty_cell(folder):
     found = read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z"], [(1, 1, 2, ""), rows[1]]))
     assert found.pool.items.tolist() == [[1, 2], [0.5, 3]]
     assert "columns that are no part of the vectors: z" in found.notes
+
+
+def test_a_label_that_only_later_records_have_is_not_overlooked(folder):
+    (folder / "t.jsonl").write_text('\n{"x": 1}\n{"x": 2, "label": "a"}\n')
+    with pytest.raises(BadInput, match=r"t\.jsonl, line 2: no column 'label'"):
+        read_embeddings(folder / "t.jsonl")
 
 
 @pytest.mark.parametrize(("names", "told"), [(["0.25", "-1e-3"], True), (["0", "1"], False), (["a", "b"], False)])

@@ -19,7 +19,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -431,24 +431,25 @@ def _aligned(
 
 
 def columns_of(path: Path) -> list[str]:
-    """The names of a table's columns, from its first line."""
+    """The names of a table's columns: of its first line, or of the first records of a JSONL file."""
     try:
-        return _first_line(path)
+        return _names_in(path)
+    except BadInput:
+        raise
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
 
 
-def _first_line(path: Path) -> list[str]:
+def _names_in(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         names: list[str] = _pyarrow("parquet").read_schema(path).names
         return names
+    if path.suffix.lower() in (".jsonl", ".ndjson"):  # the first may have no label yet
+        return list(dict.fromkeys(name for _, record in islice(_records(path), BLOCK) for name in record))
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(2**20)
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        first = json.loads(line or "{}")
-        return list(first) if isinstance(first, dict) else []
     return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
@@ -541,6 +542,19 @@ def _not_utf8(path: Path) -> BadInput:
 def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
     kept: list[list[Any]] = []
     numbers: list[int] = []
+    for number, record in _records(path):
+        _check_columns(f"{path}, line {number}", columns, list(record))
+        kept.append([record[name] for name in columns])
+        numbers.append(number)
+        if len(kept) == BLOCK:
+            yield _turned(columns, kept, numbers)
+            kept, numbers = [], []
+    if kept:
+        yield _turned(columns, kept, numbers)
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its line."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -551,14 +565,7 @@ def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
                 raise BadInput(f"{path}, line {number}: not JSON ({error}); is the file whole?") from None
             if not isinstance(record, dict):
                 raise BadInput(f"{path}, line {number}: expected an object {{...}}, got {record!r:.80}")
-            _check_columns(f"{path}, line {number}", columns, list(record))
-            kept.append([record[name] for name in columns])
-            numbers.append(number)
-            if len(kept) == BLOCK:
-                yield _turned(columns, kept, numbers)
-                kept, numbers = [], []
-    if kept:
-        yield _turned(columns, kept, numbers)
+            yield number, record
 
 
 def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:
