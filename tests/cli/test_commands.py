@@ -214,6 +214,13 @@ def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, excluded, expe
     assert (len(found.splitlines()) - 1, code) == (expected, 0), errors
 
 
+def test_suggest_where_nothing_is_left_says_so(tmp_path):
+    np.save(tmp_path / "items.npy", np.zeros((3, 2), np.float32))
+    np.save(tmp_path / "all.npy", np.arange(3))
+    _, errors, code = run("suggest", tmp_path / "items.npy", "--strategy", "random", "--exclude", tmp_path / "all.npy")
+    assert (code, "all 3 items are excluded: none is left to pick" in errors) == (2, True)
+
+
 def test_query_without_a_model_names_suggest(embeddings):
     _, errors, code = run("query", "-k", 3, "--features", embeddings[0])
     assert code == 2

@@ -196,6 +196,7 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
     assert study.evaluate_all(out, of, "skip", ["here"]) == []
     assert capsys.readouterr().out == ""
+    assert study.lost(out, of, {"later": ()}) == {"later": []}, "of which no run has ended"
     shutil.rmtree(other.journal.folder / "models")
     shutil.rmtree(first.journal.folder / "models")
     (other.journal.folder / "evaluations.jsonl").unlink()

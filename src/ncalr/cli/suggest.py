@@ -64,7 +64,7 @@ def run(
     others = read_ids(exclude, texts=found.pool.ids.dtype.kind == "U")
     open_ = (found.labels < 0) & (True if others is None else ~np.isin(found.pool.ids, others))
     picks = suggest(
-        min(USUAL, max(int(open_.sum()), 1)) if k is None else k,
+        min(USUAL, int(open_.sum())) if k is None else k,
         found.pool.items,
         found.labels,
         strategy,
