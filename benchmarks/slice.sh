@@ -35,7 +35,8 @@ start)
   cp -r "$here/src" "$here/benchmarks" "$here/results" "$WORK/code/"
   [ -e "$WORK/study" ] || cp -r "$here/results/study" "$WORK/study"
   cd "$WORK/code"
-  PYTHONUNBUFFERED=1 setsid nohup bash -c "$2"'; echo $? >"$WORK/ended"' >>"$WORK/log" 2>&1 </dev/null &
+  # in brackets, so that `exit` and `set -e` end the command and not what says that it has ended
+  PYTHONUNBUFFERED=1 setsid nohup bash -c "($2"$'\n''); echo $? >"$WORK/ended"' >>"$WORK/log" 2>&1 </dev/null &
   echo $! >"$WORK/pid"
   sleep "${SHOW:-5}"
   tail -n 20 "$WORK/log"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import os
 import shutil
+import subprocess
 import sys
+import tarfile
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -344,6 +347,28 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     assert study.evaluate_beside(tmp_path, None, "skip", []) == ["left out: this"]
     assert len(passes) == 4, "once more behind the end"
     assert capsys.readouterr().out == "left out: this\n", "told once"
+
+
+@pytest.mark.parametrize("command", ["echo said; exit 3", "set -e; echo said; (exit 3); echo more", "echo said\nexit 3 #"])
+def test_a_command_in_the_background_has_an_end_and_its_journals_are_packed(tmp_path, command):
+    """However it ends: who waits for it pays for the machine."""
+    here, out = tmp_path / "here", tmp_path / "out"
+    for folder in ("src", "benchmarks", "results/study/one"):
+        (here / folder).mkdir(parents=True)
+    shutil.copy(BENCHMARKS / "slice.sh", here / "benchmarks")
+    (here / "results" / "study" / "slices.jsonl").write_text("{}\n")
+    out.mkdir()
+
+    def slice_(*words):
+        known = {**os.environ, "WORK": str(tmp_path / "work"), "OUT": str(out), "SHOW": "0"}
+        shell = ["bash", str(here / "benchmarks" / "slice.sh"), *words]
+        return subprocess.run(shell, env=known, capture_output=True, text=True, check=True).stdout
+
+    slice_("start", command)
+    assert slice_("wait", "5").splitlines()[-1] == "ended with 3"
+    assert (out / "slice.log").read_text() == "said\n"
+    with tarfile.open(out / "study.tar.gz") as packed:
+        assert {"study/one", "study/slices.jsonl"} <= {*packed.getnames()}
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
