@@ -242,7 +242,7 @@ def test_what_is_no_table_of_vectors(folder):
     with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
         read_embeddings(folder / "t.jsonl")
     (folder / "t.jsonl").write_text("[1, 2\n")
-    with pytest.raises(BadInput, match="line 1: not JSON .*is the file whole"):
+    with pytest.raises(BadInput, match=r"line 1: not JSON .*is the file whole"):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))
@@ -305,7 +305,9 @@ def test_a_first_line_that_may_be_an_item_is_told(folder, names, told):
 @pytest.mark.parametrize("kind", [">f4", np.longdouble])
 def test_numbers_that_torch_does_not_know_are_no_vectors(folder, kind):
     np.save(folder / "strange.npy", VECTORS.astype(kind))
-    with pytest.raises(BadInput, match=r"strange\.npy holds .* of 16, 32 or 64 bits; np\.asarray\(vectors, np\.float32\)"):
+    with pytest.raises(
+        BadInput, match=r"strange\.npy holds .* of 16, 32 or 64 bits; np\.asarray\(vectors, np\.float32\)"
+    ):
         read_embeddings(folder / "strange.npy")
 
 

@@ -299,7 +299,9 @@ def test_the_first_line_as_people_write_it(tmp_path):
     with pytest.raises(BadInput, match=r"no column 'label'\. Did you mean 'Label'\?"):
         read_labels(path, "label")
     path.write_text("0.5,x\n1,8\n")
-    with pytest.raises(BadInput, match=r"Known: 0\.5, x\. If the first line has no names of columns, write them above it"):
+    with pytest.raises(
+        BadInput, match=r"Known: 0\.5, x\. If the first line has no names of columns, write them above it"
+    ):
         read_labels(path, "label")
 
 

@@ -332,7 +332,9 @@ def test_a_last_round_that_could_not_be_evaluated_is_told_and_tried_in_a_process
     assert done.read_text() == " ".join(["--beside --rounds ended", *(f"--only {name}" for name in names)])
     assert capsys.readouterr().out.startswith("left out: this\n")
     monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
-    monkeypatch.setattr(sys, "argv", ["study.py", "run", "--evaluate", "--out", str(tmp_path), "--only", "cifar100-tail"])
+    monkeypatch.setattr(
+        sys, "argv", ["study.py", "run", "--evaluate", "--out", str(tmp_path), "--only", "cifar100-tail"]
+    )
     with pytest.raises(ZeroDivisionError):
         study.main()
     assert "left out: this" in capsys.readouterr().out, "the training's error takes its place at the end"
@@ -349,7 +351,9 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     assert capsys.readouterr().out == "left out: this\n", "told once"
 
 
-@pytest.mark.parametrize("command", ["echo said; exit 3", "set -e; echo said; (exit 3); echo more", "echo said\nexit 3 #"])
+@pytest.mark.parametrize(
+    "command", ["echo said; exit 3", "set -e; echo said; (exit 3); echo more", "echo said\nexit 3 #"]
+)
 def test_a_command_in_the_background_has_an_end_and_its_journals_are_packed(tmp_path, command):
     """However it ends: who waits for it pays for the machine."""
     here, out = tmp_path / "here", tmp_path / "out"

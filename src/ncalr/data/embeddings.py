@@ -21,7 +21,18 @@ import numpy.typing as npt
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TABLES, Source, columns_of, ids_from, is_number, is_whole, labels_from, numbers_as_names, open_table, pool_from
+from ncalr.data.tables import (
+    TABLES,
+    Source,
+    columns_of,
+    ids_from,
+    is_number,
+    is_whole,
+    labels_from,
+    numbers_as_names,
+    open_table,
+    pool_from,
+)
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
 

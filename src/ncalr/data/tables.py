@@ -371,9 +371,9 @@ def _labels(
         label = number.get(value, -1) if isinstance(value, str) else value
         if not isinstance(label, int) or not 0 <= label < len(names):
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            known = f"one of {listed}, or its number" if names else "texts, or whole numbers from 0 on"
+            wanted = f"one of {listed}, or its number" if names else "texts, or whole numbers from 0 on"
             empty = "; where there is none, leave the cell empty" if missing is not None else ""
-            raise BadInput(f"{source.at(row)}: the label {value!r} is no class; expected {known}{empty}")
+            raise BadInput(f"{source.at(row)}: the label {value!r} is no class; expected {wanted}{empty}")
         known.append(label)
     labels[there] = known
     if classes is None:
