@@ -34,8 +34,10 @@ start)
   mkdir "$WORK/code"
   cp -r "$here/src" "$here/benchmarks" "$here/results" "$WORK/code/"
   [ -e "$WORK/study" ] || cp -r "$here/results/study" "$WORK/study"
+  : >>"$WORK/log" # there for whoever reads it before the command has begun
   cd "$WORK/code"
-  PYTHONUNBUFFERED=1 setsid nohup bash -c "$2"'; echo $? >"$WORK/ended"' >>"$WORK/log" 2>&1 </dev/null &
+  # in brackets, so that `exit` and `set -e` end the command and not what says that it has ended
+  PYTHONUNBUFFERED=1 setsid nohup bash -c "($2"$'\n''); echo $? >"$WORK/ended"' >>"$WORK/log" 2>&1 </dev/null &
   echo $! >"$WORK/pid"
   sleep "${SHOW:-5}"
   tail -n 20 "$WORK/log"

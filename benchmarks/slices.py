@@ -121,7 +121,11 @@ class Clock:
         """Hear of a training."""
         last = run.lines[-1] if run.lines else {}
         if "seconds" in last:
-            self.paces.append(last["seconds"]["train"] / (last["labelled"] * epochs_of(run.recipe or "strong", last)))
+            self.took(last["seconds"]["train"], last["labelled"] * epochs_of(run.recipe or "strong", last))
+
+    def took(self, seconds: float, images: int) -> None:
+        """Hear what a training took."""
+        self.paces.append(seconds / images)
 
     def too_late(self, job: Job) -> bool:
         """Whether this one, a tenth slower than the slowest of the last, would come too late."""
@@ -177,6 +181,7 @@ class LostLast:
     def _keep(self, one: Lost, model: Any) -> None:
         keep_again(model, one.run, one.round)
         seen = epochs_of(one.job.recipe, {"began": model.record.began}) * len(one.job.ids)
+        self.clock.took(model.record.seconds, seen)
         self.bill.add(f"{one.experiment} again", 1, seen)
         print(f"{one.experiment:<24}{one.run.strategy:<26}{one.run.seed}{len(one.job.ids):>8,}   again", flush=True)
 

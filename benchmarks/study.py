@@ -269,26 +269,44 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
     trained last. Tasks of last rounds are not for it: a probe is a thousand matrix products one after the other, a
     minute or more of a processor that others use too, and seconds of a card that nobody else does.
     """
-    names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
-    if not names:
+    if not _asked("all", only):
         yield
         return
-    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
-    words += ["--rounds", "all", *(word for name in names for word in ("--only", name))]
     few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
-    with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
+    with evaluation(data, out, only, "all", few) as child:
         yield
-        assert child.stdin is not None
-        child.stdin.close()
-        code = child.wait()
-    if code:
-        raise SystemExit(code)
+    if child.returncode:
+        raise SystemExit(child.returncode)
 
 
 def evaluate_last(data: Path, out: Path, only: list[str]) -> list[str]:
-    """The tasks of last rounds, on the card, which nobody else uses; what fails there, without it. What failed."""
+    """The tasks of last rounds, on the card, behind the training. What failed, and is said at once.
+
+    That is tried again in a process of its own, from features on without the card: a process that has had an error of
+    the card's gets nothing but errors from it, whatever it asks for.
+    """
     failed = evaluate_all(out, evaluators(data, out), "skip", only, ["ended"])
-    return failed and evaluate_all(out, evaluators(data, out, "cpu"), "skip", only, ["ended"])
+    if not failed:
+        return []
+    for line in failed:
+        _say(line)
+    with evaluation(data, out, only, "ended") as child:
+        _say("what was left out is tried again, in a process of its own")
+    return failed if child.returncode else []
+
+
+def evaluation(
+    data: Path, out: Path, only: list[str], rounds: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A process that evaluates these rounds, with the processor's arithmetic, until its input ends."""
+    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
+    words += ["--rounds", rounds, *(word for name in _asked(rounds, only) for word in ("--only", name))]
+    return subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **(environment or {})})
+
+
+def _asked(rounds: str, only: list[str]) -> list[str]:
+    """The experiments of which these rounds are evaluated."""
+    return [name for name, asked in EVALUATED.items() if (not only or name in only) and asked.of(rounds)]
 
 
 def spare_cores() -> int:

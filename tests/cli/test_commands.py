@@ -205,11 +205,20 @@ def test_suggest_from_vectors_and_labels(embeddings, tmp_path):
     assert not {row["id"] for row in csv.DictReader(again.stdout.splitlines())} & {row["id"] for row in rows}
 
 
-@pytest.mark.parametrize(("items", "expected"), [(150, 100), (39, 39)])
-def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, expected):
+@pytest.mark.parametrize(("items", "excluded", "expected"), [(150, 0, 100), (39, 0, 39), (150, 70, 80)])
+def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, excluded, expected):
     np.save(tmp_path / "items.npy", np.random.default_rng(0).normal(size=(items, 3)).astype(np.float32))
-    found, errors, code = run("suggest", tmp_path / "items.npy", "--strategy", "random")
+    np.save(tmp_path / "others.npy", np.arange(excluded))
+    more = ["--exclude", tmp_path / "others.npy"] if excluded else []
+    found, errors, code = run("suggest", tmp_path / "items.npy", "--strategy", "random", *more)
     assert (len(found.splitlines()) - 1, code) == (expected, 0), errors
+
+
+def test_suggest_where_nothing_is_left_says_so(tmp_path):
+    np.save(tmp_path / "items.npy", np.zeros((3, 2), np.float32))
+    np.save(tmp_path / "all.npy", np.arange(3))
+    _, errors, code = run("suggest", tmp_path / "items.npy", "--strategy", "random", "--exclude", tmp_path / "all.npy")
+    assert (code, "all 3 items are excluded: none is left to pick" in errors) == (2, True)
 
 
 def test_query_without_a_model_names_suggest(embeddings):

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from ncalr.data.embeddings import read_embeddings
-from ncalr.errors import BadInput
+from ncalr.data.embeddings import read_embeddings, vector_pool
+from ncalr.errors import BadInput, NotFinite
+from ncalr.evaluate.audit_run import audit_vectors
 
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
 
@@ -232,15 +233,16 @@ def test_what_is_no_table_of_vectors(folder):
         read_embeddings(folder / "broken.npy")
     with pytest.raises(BadInput, match="no column holds numbers; it has id, text"):
         read_embeddings(table(folder / "t.csv", ["id", "text"], [(1, "a")]))
-    with pytest.raises(BadInput, match=r"no column holds numbers \(0,5 has a comma where numbers have a point\); it"):
-        read_embeddings(table(folder / "t.csv", ["id", "x", "y"], [(1, "0,5", "1,25")], by=";"))
+    for numbers in (("0,5", "1,25"), ("2", "1,25")):
+        with pytest.raises(BadInput, match=r"t\.csv: (0,5 in column 'x'|1,25 in column 'y') has a comma where numbers"):
+            read_embeddings(table(folder / "t.csv", ["id", "x", "y"], [(1, *numbers)], by=";"))
     with pytest.raises(BadInput, match="has no rows"):
         read_embeddings(table(folder / "t.csv", ["id", "x"], []))
     (folder / "t.jsonl").write_text('{"a": [1], "b": [2]}\n')
     with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
         read_embeddings(folder / "t.jsonl")
     (folder / "t.jsonl").write_text("[1, 2\n")
-    with pytest.raises(BadInput, match="is no table that can be read"):
+    with pytest.raises(BadInput, match=r"line 1: not JSON .*is the file whole"):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))
@@ -257,6 +259,62 @@ def test_a_negative_number_is_no_class(folder):
     labels = table(folder / "l.csv", ["id", "label"], [(0, 0), (1, 1), (2, -1)])
     with pytest.raises(BadInput, match=r"-1 is no class; .* where there is none, leave the cell empty"):
         read_embeddings(folder / "items.npy", labels)
+
+
+def test_numbers_that_are_codes_are_no_class_numbers(folder):
+    """A list of all classes up to a product's code is larger than the memory."""
+    told = "the label 9999999999 is too large for a class number, 65535 at most; .* as names .'n9999999999'"
+    labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 9_999_999_999)])
+    with pytest.raises(BadInput, match=rf"l\.csv, column 'label': {told}"):
+        read_embeddings(folder / "items.npy", labels)
+    codes = np.array([0, 9_999_999_999, -1, -1, -1])
+    np.save(folder / "l.npy", codes)
+    with pytest.raises(BadInput, match=rf"l\.npy: {told}"):
+        read_embeddings(folder / "items.npy", folder / "l.npy")
+    with pytest.raises(BadInput, match=f"the labels: {told}"):
+        audit_vectors(VECTORS, codes)
+    labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 65_535)])
+    assert len(read_embeddings(folder / "items.npy", labels).classes) == 65_536
+
+
+def test_a_column_of_numbers_may_not_begin_with_an_empty_cell(folder):
+    """It was left out of the vectors, where one that is empty further down is an error; of words it is all the same."""
+    rows = [(1, "", 2, ""), (2, 0.5, 3, "fine")]
+    with pytest.raises(BadInput, match="line 2: expected a number in column 'x', got ''"):
+        read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z"], rows))
+    (folder / "t.jsonl").write_text('{"x": null, "y": 2, "z": null}\n{"x": 0.5, "y": 3, "z": "fine"}\n')
+    with pytest.raises(NotFinite, match="line 1: a number is missing"):
+        read_embeddings(folder / "t.jsonl")
+    found = read_embeddings(table(folder / "t.csv", ["id", "x", "y", "z"], [(1, 1, 2, ""), rows[1]]))
+    assert found.pool.items.tolist() == [[1, 2], [0.5, 3]]
+    assert "columns that are no part of the vectors: z" in found.notes
+
+
+def test_a_label_that_only_later_records_have_is_not_overlooked(folder):
+    (folder / "t.jsonl").write_text('\n{"x": 1}\n{"x": 2, "label": "a"}\n')
+    with pytest.raises(BadInput, match=r"t\.jsonl, line 2: no column 'label'"):
+        read_embeddings(folder / "t.jsonl")
+
+
+@pytest.mark.parametrize(("names", "told"), [(["0.25", "-1e-3"], True), (["0", "1"], False), (["a", "b"], False)])
+def test_a_first_line_that_may_be_an_item_is_told(folder, names, told):
+    notes = read_embeddings(table(folder / "t.csv", names, [(1, 2)])).notes
+    assert any("if these are numbers of the first item, write names above them" in note for note in notes) == told
+
+
+@pytest.mark.parametrize("kind", [">f4", np.longdouble])
+def test_numbers_that_torch_does_not_know_are_no_vectors(folder, kind):
+    np.save(folder / "strange.npy", VECTORS.astype(kind))
+    with pytest.raises(
+        BadInput, match=r"strange\.npy holds .* of 16, 32 or 64 bits; np\.asarray\(vectors, np\.float32\)"
+    ):
+        read_embeddings(folder / "strange.npy")
+
+
+def test_vectors_of_torch(folder):
+    torch = pytest.importorskip("torch")
+    for given in (torch.tensor(VECTORS).bfloat16(), torch.tensor(VECTORS, requires_grad=True)):
+        assert vector_pool(given).items == pytest.approx(VECTORS, rel=0.01)
 
 
 def test_files_that_hold_no_vectors(folder):

@@ -76,6 +76,18 @@ def test_labels(table):
         read_labels(table, "label", id_column="key")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_true_and_false_are_classes(tmp_path, suffix):
+    path = write(tmp_path / f"t.{suffix}", [{"label": True}, {"label": False}])
+    assert read_labels(path, "label") == (pytest.approx([1, 0]), ["False", "True"])
+
+
+def test_numbers_that_are_no_labels(tmp_path):
+    path = write(tmp_path / "t.jsonl", [{"label": 1.5}])
+    with pytest.raises(BadInput, match=r"the label 1\.5 is no class; expected texts, or whole numbers from 0 on"):
+        read_labels(path, "label")
+
+
 @pytest.mark.parametrize("sign", [";", "\t"])
 def test_a_csv_as_excel_writes_it(tmp_path, sign):
     path = tmp_path / "t.csv"
@@ -199,6 +211,7 @@ def test_csv_files_that_are_no_pool(tmp_path, text, options, error, words):
         ('{"a": [1, 2]}\n{"a": [1, null]}\n', {"vectors": "a"}, NotFinite, "line 2"),
         ('{"a": [1]}\n{"a": [1' + "0" * 400 + "]}\n", {"vectors": "a"}, BadInput, "line 2: expected a number, got 10"),
         ('{"a": "x", "i": 1}\n{"a": "y", "i": "1"}\n', {"text": "a", "id_column": "i"}, BadInput, "two kinds"),
+        ('{"a": "x", "i": 9223372036854775808}\n', {"text": "a", "id_column": "i"}, BadInput, "does not fit 64 bits"),
         ('{"a": "x", "i": 1.5}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is 1.5"),
         ('{"a": "x", "i": true}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is True"),
         ("", {"text": "a"}, BadInput, "has no rows"),
@@ -285,8 +298,10 @@ def test_the_first_line_as_people_write_it(tmp_path):
     path.write_text("ID,Label\na,1\n")
     with pytest.raises(BadInput, match=r"no column 'label'\. Did you mean 'Label'\?"):
         read_labels(path, "label")
-    path.write_text("0,7\n1,8\n")
-    with pytest.raises(BadInput, match=r"Known: 0, 7\. If the first line has no names of columns, write them above it"):
+    path.write_text("0.5,x\n1,8\n")
+    with pytest.raises(
+        BadInput, match=r"Known: 0\.5, x\. If the first line has no names of columns, write them above it"
+    ):
         read_labels(path, "label")
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
+import os
 import shutil
+import subprocess
 import sys
+import tarfile
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +22,7 @@ import pytest
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
+from ncalr.learn.learner import Record
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -142,6 +149,22 @@ def test_a_long_training_is_not_begun_where_a_short_one_still_fits(slices):
     assert not clock.too_late(Job()), "130 epochs of them: 43 s"
 
 
+def test_models_that_are_lost_are_trained_again_until_the_slice_ends(slices, tmp_path, monkeypatch):
+    """Where nothing else is trained, what they take themselves says whether another one fits."""
+    monkeypatch.setattr(slices, "keep_again", lambda *_: None)
+
+    class Learner:
+        def fit(self, job):
+            return SimpleNamespace(record=Record(began=3, seconds=30.0))
+
+    run = SimpleNamespace(strategy="ncal", seed=0, journal=SimpleNamespace(threads=nullcontext))
+    job = SimpleNamespace(ids=range(30), recipe="digits(epochs=4, checkpoints=2)")
+    bill = slices.Bill(tmp_path, {}, 6)
+    lost = [slices.Lost("one", run, number, job) for number in range(3)]
+    assert not [*slices.LostLast(Learner(), lost, slices.Clock(0.5), bill).fit_each(itertools.repeat(None))]
+    assert bill.trainings["one again"] == 1, "another one would take 33 s of the 30"
+
+
 def test_the_epochs_of_a_training_that_stopped_by_itself_are_in_its_line(slices):
     assert slices.epochs_of("strong(epochs=100)", {"began": 60}) == 100
     assert slices.epochs_of("strong(epochs=100, stop=true)", {"began": 73}) == 82
@@ -176,6 +199,7 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
     assert study.evaluate_all(out, of, "skip", ["here"]) == []
     assert capsys.readouterr().out == ""
+    assert study.lost(out, of, {"later": ()}) == {"later": []}, "of which no run has ended"
     shutil.rmtree(other.journal.folder / "models")
     shutil.rmtree(first.journal.folder / "models")
     (other.journal.folder / "evaluations.jsonl").unlink()
@@ -272,25 +296,48 @@ def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path,
         pass
 
 
-def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, capsys):
-    """With the card to themselves; a task that could not be done is told, and is the command's end."""
+def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     study, done = benchmark("study"), []
     monkeypatch.setattr(study, "train", lambda *_: done.append("trained"))
     monkeypatch.setattr(study, "evaluating", lambda *_: study.nullcontext())
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or ["left out: this"])
+    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
     words = ["study.py", "run", "--out", str(tmp_path), "--only", "mini_imagenet"]
     monkeypatch.setattr(sys, "argv", words)
     study.main()
     monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
-    with pytest.raises(SystemExit, match="left out: this"):
-        study.main()
-    assert done == ["trained", "trained", *[("skip", ["mini_imagenet"], ["ended"])] * 2], "again without the card"
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
+    study.main()
+    assert done == ["trained", "trained", ("skip", ["mini_imagenet"], ["ended"])]
     monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         study.main()
-    assert len(done) == 5, "what was trained before is evaluated"
+    assert len(done) == 4, "what was trained before is evaluated"
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_a_last_round_that_could_not_be_evaluated_is_told_and_tried_in_a_process_of_its_own(
+    tmp_path, monkeypatch, capsys, mended
+):
+    """Whatever else went wrong, the log has the reason; a process that has had an error of the card's has had it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study, script, done = benchmark("study"), tmp_path / "stand_in.py", tmp_path / "done"
+    script.write_text(
+        f"import sys; sys.stdin.read(); open({str(done)!r}, 'w').write(' '.join(sys.argv[6:]))\n"
+        f"raise SystemExit({not mended})"
+    )
+    monkeypatch.setattr(study, "__file__", str(script))
+    monkeypatch.setattr(study, "evaluate_all", lambda *_: ["left out: this"])
+    assert study.evaluate_last(tmp_path, tmp_path / "out", []) == ([] if mended else ["left out: this"])
+    names = [name for name, asked in study.EVALUATED.items() if asked.last]
+    assert done.read_text() == " ".join(["--beside --rounds ended", *(f"--only {name}" for name in names)])
+    assert capsys.readouterr().out.startswith("left out: this\n")
+    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
+    monkeypatch.setattr(
+        sys, "argv", ["study.py", "run", "--evaluate", "--out", str(tmp_path), "--only", "cifar100-tail"]
+    )
+    with pytest.raises(ZeroDivisionError):
+        study.main()
+    assert "left out: this" in capsys.readouterr().out, "the training's error takes its place at the end"
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
@@ -302,6 +349,30 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     assert study.evaluate_beside(tmp_path, None, "skip", []) == ["left out: this"]
     assert len(passes) == 4, "once more behind the end"
     assert capsys.readouterr().out == "left out: this\n", "told once"
+
+
+@pytest.mark.parametrize(
+    "command", ["echo said; exit 3", "set -e; echo said; (exit 3); echo more", "echo said\nexit 3 #"]
+)
+def test_a_command_in_the_background_has_an_end_and_its_journals_are_packed(tmp_path, command):
+    """However it ends: who waits for it pays for the machine."""
+    here, out = tmp_path / "here", tmp_path / "out"
+    for folder in ("src", "benchmarks", "results/study/one"):
+        (here / folder).mkdir(parents=True)
+    shutil.copy(BENCHMARKS / "slice.sh", here / "benchmarks")
+    (here / "results" / "study" / "slices.jsonl").write_text("{}\n")
+    out.mkdir()
+
+    def slice_(*words):
+        known = {**os.environ, "WORK": str(tmp_path / "work"), "OUT": str(out), "SHOW": "0"}
+        shell = ["bash", str(here / "benchmarks" / "slice.sh"), *words]
+        return subprocess.run(shell, env=known, capture_output=True, text=True, check=True).stdout
+
+    slice_("start", command)
+    assert slice_("wait", "5").splitlines()[-1] == "ended with 3"
+    assert (out / "slice.log").read_text() == "said\n"
+    with tarfile.open(out / "study.tar.gz") as packed:
+        assert {"study/one", "study/slices.jsonl"} <= {*packed.getnames()}
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):

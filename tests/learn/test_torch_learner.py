@@ -675,9 +675,13 @@ def test_a_pool_that_is_only_predicted_is_not_asked_for_its_scales(pool, labels,
     assert looked == [model.scales] * 2
 
 
-@pytest.mark.parametrize(("net", "images", "expected"), [("mlp(widths=32)", False, 1), ("resnet8", True, 2)])
-def test_little_work_on_vectors_has_one_thread(digits, net, images, expected, monkeypatch):
-    """Several wait for each other at every layer, and for whoever else computes; images have all there are."""
+@pytest.mark.parametrize(
+    ("net", "images", "light", "expected"),
+    [("mlp(widths=32)", False, 2e8, 1), ("mlp(widths=32)", False, 0, 2), ("resnet8", True, 2e8, 2)],
+)
+def test_little_work_on_vectors_has_one_thread(digits, net, images, light, expected, monkeypatch):
+    """Several wait for each other at every layer, and for whoever else computes; more work and images have all."""
+    monkeypatch.setattr("ncalr.learn.slot.LIGHT", light)
     seen, step, look = {"steps": set(), "looks": set()}, Slot._step, Slot.look
     note = lambda what: seen[what].add(torch.get_num_threads())  # noqa: E731
     monkeypatch.setattr(Slot, "_step", lambda slot, *rest: (note("steps"), step(slot, *rest))[1])

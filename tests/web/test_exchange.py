@@ -175,7 +175,7 @@ def test_a_plain_table_of_names_and_labels(small, tmp_path):
 
 def test_tables_of_excel_are_taken_in(small, tmp_path):
     small.project(items=4)
-    (tmp_path / "plain.csv").write_text("\ufeffname;label\r\nitem0000000;cat\r\nitem0000001;dog\r\n")
+    (tmp_path / "plain.csv").write_text("\ufeffname; label\r\nitem0000000;cat\r\nitem0000001;dog\r\n")
     assert exchange.take_in(small.store, exchange.read(tmp_path / "plain.csv")) == 2
     assert [record.label for record in all_records(small)] == ["cat", "dog"]
     (tmp_path / "odd.csv").write_text('name;"label, mine"\r\nitem0000000;cat\r\n')

@@ -53,21 +53,24 @@ def run(
     Examples: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv;
     ncalr suggest embeddings.npy labels.csv picks.csv -k 500 --out picks2.csv
     """
+    import numpy as np
+
     from ncalr.data.embeddings import read_embeddings
     from ncalr.learn.suggest import suggest
 
     if out is not None:
         check_out(out, ".csv", ".json", ".npy")
     found = read_embeddings(items, labels, read_ids(ids))
-    left = int((found.labels < 0).sum())
+    others = read_ids(exclude, texts=found.pool.ids.dtype.kind == "U")
+    open_ = (found.labels < 0) & (True if others is None else ~np.isin(found.pool.ids, others))
     picks = suggest(
-        min(USUAL, max(left, 1)) if k is None else k,
+        min(USUAL, int(open_.sum())) if k is None else k,
         found.pool.items,
         found.labels,
         strategy,
         ids=found.pool.ids,
         classes=len(found.classes) or None,
-        exclude=read_ids(exclude, texts=found.pool.ids.dtype.kind == "U"),
+        exclude=others,
         seed=seed,
         device=device,
     )

@@ -21,13 +21,26 @@ import numpy.typing as npt
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TABLES, Source, columns_of, ids_from, labels_from, open_table, pool_from
+from ncalr.data.tables import (
+    TABLES,
+    Source,
+    columns_of,
+    ids_from,
+    is_number,
+    is_whole,
+    labels_from,
+    numbers_as_names,
+    open_table,
+    pool_from,
+)
 from ncalr.errors import BadInput
+from ncalr.geometry.statistics import to_numpy
 
 ID, LABEL = "id", "label"
 NAME = "name"  # as `ncalr labels export` calls the ids of its items
 ROW_NUMBERS = ("", "Unnamed: 0")  # as pandas calls the numbers of the rows
 UNLABELLED = -1
+KINDS = (np.float16, np.float32, np.float64)  # in the machine's order of bytes
 NO_LABEL = {"nan", "na", "n/a", "<na>", "none", "null", "-1", "?"}  # as other programs write an empty cell
 MANY = 5  # labels of a class, for a single one to look odd beside it
 
@@ -130,15 +143,14 @@ def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]
 
 
 def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> ArrayPool:
-    """A pool of vectors; whole numbers would be tokens there, and are none here."""
-    found = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
-    if found.ndim != 2 or found.dtype.kind != "f":
-        mend = (
-            "; np.asarray(vectors, np.float32) makes them so" if found.ndim == 2 and found.dtype.kind in "biu" else ""
-        )
+    """A pool of vectors; whole numbers would be tokens there, and are none here. torch knows no other `KINDS`."""
+    found = to_numpy(vectors)
+    if found.ndim != 2 or found.dtype not in KINDS:
+        known = found.ndim == 2 and found.dtype.kind in "biuf"
+        mend = "; np.asarray(vectors, np.float32) makes them so" if known else ""
         raise BadInput(
             f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
-            f"(n, d){mend}"
+            f"(n, d), of 16, 32 or 64 bits{mend}"
         )
     return ArrayPool(found, ids)
 
@@ -159,7 +171,7 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
             f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
         )
     notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
-    return np.array(found, np.int64), [str(number) for number in range(int(found.max(initial=UNLABELLED)) + 1)]
+    return np.array(found, np.int64), numbers_as_names(int(found.max(initial=UNLABELLED)), str(path))
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
@@ -189,18 +201,22 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
 
 
 def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[str]:
-    """The column of vectors, or the columns of numbers, by what the first row holds."""
+    """The column of vectors, or the columns of numbers, by what the first rows hold."""
     names = [name for name in heads if name not in (ID, LABEL, *ROW_NUMBERS)]
     block = next(source.rows(names), None)
     if block is None:
         raise BadInput(f"{source.path} has no rows")
-    first = {name: block.columns[name][0] for name in names}
+    first = {name: _first(block.columns[name]) for name in names}
     lists = [name for name, value in first.items() if _is_list(value)]
-    numbers = [name for name, value in first.items() if _is_number(value)]
+    numbers = [name for name, value in first.items() if is_number(value)]
+    commas = [name for name, value in first.items() if not is_number(value) and is_number(_with_a_point(value))]
+    if commas and not lists:
+        raise BadInput(
+            f"{source.path}: {first[commas[0]]} in column {commas[0]!r} has a comma where numbers have a point; save "
+            "the table with points"
+        )
     if len(lists) > 1 or not (lists or numbers):
         what = f"several columns hold vectors ({', '.join(lists)})" if lists else "no column holds numbers"
-        comma = next((value for value in first.values() if _is_number(str(value).replace(",", ".", 1))), None)
-        what += f" ({comma} has a comma where numbers have a point)" if not lists and comma is not None else ""
         raise BadInput(
             f"{source.path}: {what}; it has {', '.join(heads)}; expected the vectors, a column a dimension or one of "
             f"lists, and perhaps the columns {ID} and {LABEL}"
@@ -209,19 +225,28 @@ def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[s
     if others:
         notes.append(f"columns that are no part of the vectors: {', '.join(name or '(no name)' for name in others)}")
     if not lists:
-        notes.append(f"the vectors are {len(numbers)} columns, {numbers[0]} to {numbers[-1]}")
+        notes.append(f"the vectors are {len(numbers)} columns, {numbers[0]} to {numbers[-1]}{_about_names(numbers)}")
     return lists[0] if lists else numbers
+
+
+def _first(column: Any) -> Any:
+    """Its first value: what a column holds is not told by an empty cell."""
+    return next((value for value in column if value is not None and not _is_blank(value)), "")
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _with_a_point(value: Any) -> str:
+    return str(value).replace(",", ".", 1)
+
+
+def _about_names(columns: list[str]) -> str:
+    """A hint where names of columns look like the numbers of an item; pandas calls them 0, 1, ... by itself."""
+    odd = any(is_number(name) and not is_whole(name) for name in columns)
+    return "; if these are numbers of the first item, write names above them" if odd else ""
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | np.ndarray) or (isinstance(value, str) and value.lstrip().startswith("["))
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

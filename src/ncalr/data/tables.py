@@ -19,7 +19,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
 from ncalr.data.pool import ArrayPool, checked_ids
+from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, Note, NotFinite, unknown
 from ncalr.extras import load
 
@@ -300,6 +301,8 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
         where = source.at(row)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
             raise BadInput(f"{where}: the id {column.name!r} is {value!r}, expected a whole number or a text")
+        if isinstance(value, int) and not _fits(value):
+            raise BadInput(f"{where}: the id {value} does not fit 64 bits with a sign; write all ids as texts")
         if type(value) is not type(values[0]):
             raise BadInput(
                 f"{where}: the id {value!r} and {values[0]!r} before it are of two kinds; take texts for all"
@@ -325,9 +328,25 @@ def _untyped(values: list[Any]) -> list[Any]:
 def is_whole(value: str) -> bool:
     """Whether a text is a whole number in the only way to write it, and fits an int64."""
     try:
-        return str(int(value)) == value and -(2**63) <= int(value) < 2**63
+        return str(int(value)) == value and _fits(int(value))
     except ValueError:
         return False
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, or a text that can be read as one."""
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _fits(value: int) -> bool:
+    """Whether it is an int64: NumPy has no other kind for numbers some of which are larger."""
+    return -(2**63) <= value < 2**63
 
 
 def _labels(
@@ -344,18 +363,17 @@ def _labels(
     found = [_whole(value) for value, full in zip(given, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
     values = found if source.format.typed or classes is not None else _untyped(_without_fractions(found))
-    names = list(classes) if classes is not None else _class_names(values)
+    names = list(classes) if classes is not None else _class_names(values, f"{source.path}, column {column.name!r}")
     number = {name: at for at, name in enumerate(names)}
     labels = np.full(len(there), 0 if missing is None else missing, np.int64)
     known: list[int] = []
     for value, row in zip(values, rows, strict=True):
         label = number.get(value, -1) if isinstance(value, str) else value
-        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
+        if not isinstance(label, int) or not 0 <= label < len(names):
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            wanted = f"one of {listed}, or its number" if names else "texts, or whole numbers from 0 on"
             empty = "; where there is none, leave the cell empty" if missing is not None else ""
-            raise BadInput(
-                f"{source.at(row)}: the label {value!r} is no class; expected one of {listed}, or its number{empty}"
-            )
+            raise BadInput(f"{source.at(row)}: the label {value!r} is no class; expected {wanted}{empty}")
         known.append(label)
     labels[there] = known
     if classes is None:
@@ -366,7 +384,9 @@ def _labels(
 
 
 def _whole(value: Any) -> Any:
-    """A whole number written as a float: pandas does so where a column has empty cells."""
+    """A whole number written as a float: pandas does so where a column has empty cells. True and False are texts."""
+    if isinstance(value, bool):
+        return str(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -376,10 +396,19 @@ def _without_fractions(values: list[str]) -> list[str]:
     return [found[1] if found else "" for found in fractions] if all(fractions) else values
 
 
-def _class_names(values: list[Any]) -> list[str]:
-    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+def _class_names(values: list[Any], where: str) -> list[str]:
     texts = sorted({value for value in values if isinstance(value, str)})
-    return texts or [str(number) for number in range(max(numbers, default=-1) + 1)]
+    return texts or numbers_as_names(max((value for value in values if isinstance(value, int)), default=-1), where)
+
+
+def numbers_as_names(largest: int, where: str) -> list[str]:
+    """The names of classes that are numbers; an error for codes of something, which would be all numbers up to them."""
+    if largest >= MOST_CLASSES:
+        raise BadInput(
+            f"{where}: the label {largest} is too large for a class number, {MOST_CLASSES - 1} at most; where numbers "
+            f"are names of classes, write them as names ('n{largest}')"
+        )
+    return [str(number) for number in range(largest + 1)]
 
 
 def _aligned(
@@ -402,24 +431,25 @@ def _aligned(
 
 
 def columns_of(path: Path) -> list[str]:
-    """The names of a table's columns, from its first line."""
+    """The names of a table's columns: of its first line, or of the first records of a JSONL file."""
     try:
-        return _first_line(path)
+        return _names_in(path)
+    except BadInput:
+        raise
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
 
 
-def _first_line(path: Path) -> list[str]:
+def _names_in(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         names: list[str] = _pyarrow("parquet").read_schema(path).names
         return names
+    if path.suffix.lower() in (".jsonl", ".ndjson"):  # the first may have no label yet
+        return list(dict.fromkeys(name for _, record in islice(_records(path), BLOCK) for name in record))
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(2**20)
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        first = json.loads(line or "{}")
-        return list(first) if isinstance(first, dict) else []
     return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
@@ -448,7 +478,7 @@ def about_header(columns: Iterable[str]) -> str:
     hint = ""
     if any(sign in name for name in names for sign in _OTHER_SIGNS):
         hint += " If ; or tabs stand between the cells, save the file with commas alone."
-    if any(is_whole(name) for name in names):
+    if any(is_number(name) for name in names):
         hint += " If the first line has no names of columns, write them above it."
     return hint
 
@@ -512,6 +542,19 @@ def _not_utf8(path: Path) -> BadInput:
 def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
     kept: list[list[Any]] = []
     numbers: list[int] = []
+    for number, record in _records(path):
+        _check_columns(f"{path}, line {number}", columns, list(record))
+        kept.append([record[name] for name in columns])
+        numbers.append(number)
+        if len(kept) == BLOCK:
+            yield _turned(columns, kept, numbers)
+            kept, numbers = [], []
+    if kept:
+        yield _turned(columns, kept, numbers)
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its line."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -522,14 +565,7 @@ def _jsonl(path: Path, columns: list[str]) -> Iterator[Block]:
                 raise BadInput(f"{path}, line {number}: not JSON ({error}); is the file whole?") from None
             if not isinstance(record, dict):
                 raise BadInput(f"{path}, line {number}: expected an object {{...}}, got {record!r:.80}")
-            _check_columns(f"{path}, line {number}", columns, list(record))
-            kept.append([record[name] for name in columns])
-            numbers.append(number)
-            if len(kept) == BLOCK:
-                yield _turned(columns, kept, numbers)
-                kept, numbers = [], []
-    if kept:
-        yield _turned(columns, kept, numbers)
+            yield number, record
 
 
 def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:

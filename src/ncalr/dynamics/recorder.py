@@ -34,6 +34,7 @@ from ncalr.geometry.statistics import to_numpy
 
 _BLOCK = 1 << 20
 _LARGEST_HALF = float(np.finfo(np.float16).max)
+MOST_CLASSES = 65536  # a prediction is two bytes
 KEEPS = ("flips", "predictions", "probs", "logits")
 
 
@@ -41,8 +42,8 @@ class Recorder:
     """A log of checkpoints over `items` pool items; see the module's text."""
 
     def __init__(self, items: int, classes: int, keep: Iterable[str] = ("flips",)) -> None:
-        if items < 1 or not 1 <= classes <= 65536:
-            raise BadInput(f"items must be at least 1 and classes 1..65536, got {items} and {classes}")
+        if items < 1 or not 1 <= classes <= MOST_CLASSES:
+            raise BadInput(f"items must be at least 1 and classes 1..{MOST_CLASSES}, got {items} and {classes}")
         self.items, self.classes = items, classes
         self.keep = frozenset([keep] if isinstance(keep, str) else keep)
         for name in self.keep:

@@ -17,6 +17,7 @@ from ncalr.data.dataset import load
 from ncalr.data.embeddings import Embeddings, read_embeddings, vector_pool
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
+from ncalr.data.tables import numbers_as_names
 from ncalr.errors import BadInput, unknown
 from ncalr.evaluate.audit import Audit, audit
 from ncalr.evaluate.crossfit import crossfit
@@ -106,7 +107,7 @@ def _given(vectors: Any, labels: Any, ids: Any) -> Embeddings:
         raise BadInput(f"labels from a file ({labels}) go with a file of vectors; got the vectors as an array")
     pool = vector_pool(vectors, ids)
     numbers, names = class_numbers(labels, pool)
-    return Embeddings(pool, numbers, names or [str(number) for number in range(int(numbers.max(initial=-1)) + 1)])
+    return Embeddings(pool, numbers, names or numbers_as_names(int(numbers.max(initial=-1)), "the labels"))
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
