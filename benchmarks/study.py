@@ -109,6 +109,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the varia
 
 ROUNDS = ("all", "ended")
 """Which rounds evaluations are asked of: every one, and the last of a run that has ended."""
+CHEAP_FIRST = ("calibration", "separation", "tail", "ood", "discovery", "probe")
+"""Tasks by what they take: a slice that is cut has lost the least."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Evaluated:
 
 EVALUATED = {
     "mini_imagenet": Evaluated(
-        ("calibration", "probe"),  # what is quick first: models are lost with their machine
+        ("calibration", "probe"),
         ("ood",),
         {
             "ood": ("near:tiny_imagenet_ood", "far:dtd10", "far:svhn10k(size=64)"),
@@ -225,25 +227,39 @@ def evaluators(data: Path, out: Path, arithmetic: str | None = None) -> Callable
 def evaluate_all(
     out: Path, of: Callable[[str], Evaluator], missing: str, only: list[str], rounds: Collection[str] = ROUNDS
 ) -> list[str]:
-    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
-    failed = []
-    for name, asked in EVALUATED.items():
-        if (only and name not in only) or not (out / name / "experiment.json").exists():
-            continue
+    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed.
+
+    What is quick comes first, whatever experiment it is of. What fails for one model fails for no other.
+    """
+    failed: list[str] = []
+    names = [name for name in EVALUATED if (not only or name in only) and (out / name / "experiment.json").exists()]
+    runs = {name: read_runs(out / name) for name in names}
+    ready = {
+        name: {"all": any(run.accuracies for run in some), "ended": any(run.ended for run in some)}
+        for name, some in runs.items()
+    }
+    wanted = [
+        (task, which, name)
+        for name in names
+        for which in rounds
+        if ready[name][which]
+        for task in EVALUATED[name].of(which)
+    ]
+    for task, which, name in sorted(wanted, key=lambda one: CHEAP_FIRST.index(one[0])):
         began, done = time.perf_counter(), 0
-        runs = read_runs(out / name)
-        there = {"all": any(run.accuracies for run in runs), "ended": any(run.ended for run in runs)}
-        wanted = [(task, which) for which in rounds if there[which] for task in asked.of(which)]
-        for task, which in wanted:
-            try:
-                done += of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs)
-            except NcalrError as error:  # the others go on: data of one task may be missing, for instance
-                failed.append(f"left out: {task} of {name}: {error}")
-            except Exception:  # nor may what nobody thought of take the models of the others with it
-                failed.append(f"left out: {task} of {name}: {traceback.format_exc().rstrip()}")
+
+        def left_out(error: Exception, what: str = f"{task} of {name}") -> None:
+            known = isinstance(error, NcalrError)  # data of one task may be missing, for instance
+            why = str(error) if known else "".join(traceback.format_exception(error)).rstrip()
+            failed.append(f"left out: {what}: {why}")
+
+        try:
+            done = of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs[name], failed=left_out)
+        except Exception as error:  # nor may what nobody thought of take the models of the others with it
+            left_out(error)
         if done:
-            _say(f"{name}: {done} evaluations in {time.perf_counter() - began:.0f} s")
-    return failed
+            _say(f"{task} of {name}: {done} models in {time.perf_counter() - began:.0f} s")
+    return [*dict.fromkeys(failed)]
 
 
 def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collection[str]]) -> dict[str, list[Place]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncalr.evaluate.tasks import TASKS
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_runs
@@ -170,8 +171,11 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert failed.startswith("left out: calibration of elsewhere: ")
     assert other_failed.startswith("left out: separation of elsewhere: ")
     said = capsys.readouterr().out
-    assert "later: 2 evaluations" in said
-    assert "here: 4 evaluations" in said
+    assert [line.partition(" in ")[0] for line in said.splitlines() if " models in " in line] == [
+        "calibration of here: 3 models",
+        "calibration of later: 2 models",
+        "separation of here: 1 models",
+    ], "what is quick first"
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
     assert study.evaluate_all(out, of, "skip", ["here"]) == []
@@ -186,6 +190,34 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert [failed.splitlines()[-1] for failed in study.evaluate_all(out, lambda _: broken, "skip", ["here"])] == [
         "ZeroDivisionError: division by zero"
     ] * 2, "the second task is tried all the same"
+
+
+def test_what_fails_for_one_model_fails_for_no_other(slices, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    asked = study.Evaluated(("separation",), ("calibration",))
+    monkeypatch.setattr(study, "EVALUATED", {"here": asked})
+    out = tmp_path / "out"
+    slices.train({"here": replace(experiment("digits"), keep=asked.keep, seeds=3)}, tmp_path, out, 5.0, 2)
+    runs, right = read_runs(out / "here"), TASKS["calibration"]
+
+    def spoiled(subject, wishes):
+        return 1 / 0 if subject.run.seed == 0 else right(subject, wishes)
+
+    monkeypatch.setitem(TASKS, "calibration", spoiled)
+    (runs[1].journal.folder / "models" / "round-02" / "model.json").write_text("{")
+    failed = study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", [])
+    assert [one.splitlines()[0].rpartition(": ")[0] for one in failed] == [
+        "left out: calibration of here",
+        "left out: calibration of here",
+        "left out: separation of here",
+    ], "told once for two rounds"
+    done = [[(line["task"], line["round"]) for line in read_evaluations(run)] for run in runs]
+    assert done == [
+        [("separation", 2)],
+        [("calibration", 1)],
+        [("calibration", 1), ("calibration", 2), ("separation", 2)],
+    ]
 
 
 def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
