@@ -24,7 +24,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -263,7 +264,7 @@ def evaluate_all(
 
 
 def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collection[str]]) -> dict[str, list[Place]]:
-    """Models that have still to be evaluated and went with their machine, by experiment; those of last rounds first.
+    """Models that have still to be evaluated and went with their machine, by experiment; in the order of `by_worth`.
 
     Of the strategies that are named with it, where any are.
     """
@@ -271,10 +272,31 @@ def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collecti
     for name, some in names.items():
         if name not in EVALUATED or not (out / name / "experiment.json").exists():
             continue
-        places = [place for which in reversed(ROUNDS) for place in of(name).lost(EVALUATED[name].of(which), which)]
-        by_model = {(run.journal.path, number): (run, number) for run, number in places}
-        found[name] = [place for place in by_model.values() if not some or place[0].strategy in some]
+        last, every = (of(name).lost(EVALUATED[name].of(which), which) for which in reversed(ROUNDS))
+        known = {(run.journal.path, number) for run, number in last}
+        rest = [(run, number) for run, number in every if (run.journal.path, number) not in known]
+        found[name] = [place for place in (*by_worth(last), *by_worth(rest)) if not some or place[0].strategy in some]
     return found
+
+
+def by_worth(places: Sequence[Place]) -> list[Place]:
+    """As tables gain most where the time runs out: a verdict needs ncal and the paper's rivals, and all their seeds.
+
+    So these come first, and of them few labels before more, which are more tables for the same time; then seed by seed,
+    first the one of which the least is missing.
+    """
+
+    def group(place: Place) -> tuple[bool, int, int]:
+        run, number = place
+        return run.strategy not in KNOWN, run.lines[number]["labelled"], run.seed
+
+    missing = Counter(map(group, places))
+
+    def worth(place: Place) -> tuple[bool, int, int, int]:
+        other, labelled, seed = group(place)
+        return other, labelled, missing[other, labelled, seed], seed
+
+    return sorted(places, key=worth)
 
 
 @contextmanager

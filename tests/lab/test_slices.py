@@ -16,7 +16,7 @@ import pytest
 from ncalr.evaluate.tasks import TASKS
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
-from ncalr.lab.runner import read_runs
+from ncalr.lab.runner import Run, read_runs
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -217,6 +217,24 @@ def test_what_fails_for_one_model_fails_for_no_other(slices, tmp_path, monkeypat
         [("separation", 2)],
         [("calibration", 1)],
         [("calibration", 1), ("calibration", 2), ("separation", 2)],
+    ]
+
+
+def test_lost_models_come_in_the_order_in_which_tables_wait_for_them(monkeypatch):
+    """ncal and the paper's rivals before others, budgets and seeds whole, what lacks the least first."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    lines = [{"labelled": 0}, {"labelled": 5}, {"labelled": 9}]
+    models = [("margin", 0, 1), ("ncal", 0, 2), ("random", 0, 2), ("ncal", 1, 2), ("badge", 1, 2), ("cdal", 0, 1)]
+    places = [(Run(strategy, seed, None, lines), number) for strategy, seed, number in models]
+    ordered = [(run.strategy, run.seed, number) for run, number in study.by_worth(places)]
+    assert ordered == [
+        ("cdal", 0, 1),
+        ("ncal", 1, 2),
+        ("ncal", 0, 2),
+        ("random", 0, 2),
+        ("margin", 0, 1),
+        ("badge", 1, 2),
     ]
 
 
