@@ -11,8 +11,9 @@ continued. Experiments on the same data share seeds and initial pools, so their 
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named; with
 `--only NAME:random+ncal`, of that experiment these strategies alone.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). Those that
-went with their machine unevaluated are trained again by `run --evaluate` where the rest leaves room. No report is
-written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+went with their machine unevaluated are trained again by `run --evaluate` where the rest leaves room. It trains and
+evaluates in processes of their own, so that one which dies takes nothing with it. No report is written here:
+`ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -112,6 +113,8 @@ ROUNDS = ("all", "ended")
 """Which rounds evaluations are asked of: every one, and the last of a run that has ended."""
 CHEAP_FIRST = ("calibration", "separation", "tail", "ood", "discovery", "probe")
 """Tasks by what they take: a slice that is cut has lost the least."""
+TRIES = 3
+"""How often a training that dies is begun again, the first time counted in."""
 
 
 @dataclass(frozen=True)
@@ -299,8 +302,44 @@ def by_worth(places: Sequence[Place]) -> list[Place]:
     return sorted(places, key=worth)
 
 
+def train_and_evaluate(where: list[str], texts: list[str], minutes: float, together: int) -> int:
+    """Train, evaluate every round beside it and last rounds behind it, with the card to themselves; how that ended.
+
+    Each in a process of its own, and nothing in this one: what dies, or leaves a card that answers it no longer, takes
+    nothing with it. A training that dies with time left is begun again, from its journals. Where an evaluation failed,
+    what is still missing is tried again in a new process, then with the card for forward passes alone.
+    """
+    end, trained = time.perf_counter() + 60 * minutes, 0
+    names = [text.partition(":")[0] for text in texts]
+    only = _only(names)
+    with evaluating(where, names) as beside:
+        for _ in range(TRIES):
+            left = max(end - time.perf_counter(), 0) / 60
+            how = ["--again", "--together", str(together), "--minutes", f"{left:.2f}"]
+            trained = _process("run", *where, *how, *_only(texts))
+            if not trained or end < time.perf_counter():
+                break
+            _say(f"the training died ({trained})")
+        if beside is not None and beside.stdin is not None:
+            beside.stdin.close()  # once more over what was trained last, while the last rounds are evaluated
+        failed = _process("evaluate", *where, "--rounds", "ended", *only)
+        failed |= 0 if beside is None else beside.wait()
+    for how in ([], ["--arithmetic", "cpu"]):
+        failed = failed and _process("evaluate", *where, *how, *only)
+    return trained or failed
+
+
+def _process(*words: str) -> int:
+    """The study once more, in a process of its own; what it ends with."""
+    return subprocess.run([sys.executable, __file__, *words]).returncode
+
+
+def _only(names: Collection[str]) -> list[str]:
+    return [word for name in names for word in ("--only", name)]
+
+
 @contextmanager
-def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
+def evaluating(where: list[str], only: list[str]) -> Iterator[subprocess.Popen[bytes] | None]:
     """Evaluate what is trained meanwhile, by the tasks of every round, in a process of its own.
 
     It asks nothing of the card but forward passes, and goes on until its input ends, and once more over what was
@@ -309,24 +348,12 @@ def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
     """
     names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
     if not names:
-        yield
+        yield None
         return
-    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
-    words += ["--rounds", "all", *(word for name in names for word in ("--only", name))]
+    words = [sys.executable, __file__, "evaluate", *where, "--beside", "--rounds", "all", *_only(names)]
     few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
     with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
-        yield
-        assert child.stdin is not None
-        child.stdin.close()
-        code = child.wait()
-    if code:
-        raise SystemExit(code)
-
-
-def evaluate_last(data: Path, out: Path, only: list[str]) -> list[str]:
-    """The tasks of last rounds, on the card, which nobody else uses; what fails there, without it. What failed."""
-    failed = evaluate_all(out, evaluators(data, out), "skip", only, ["ended"])
-    return failed and evaluate_all(out, evaluators(data, out, "cpu"), "skip", only, ["ended"])
+        yield child
 
 
 def spare_cores() -> int:
@@ -392,8 +419,10 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=6)
     parser.add_argument("--only", action="append", default=[], metavar="NAME[:STRATEGY+...]", help="in this order")
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
-    parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training")
+    parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training, and behind it")
+    parser.add_argument("--again", action="store_true", help="train lost models again, behind the rest")
     parser.add_argument("--beside", action="store_true", help="evaluate again and again until the standard input ends")
+    parser.add_argument("--arithmetic", help="where to compute from features, such as cpu; else where the network runs")
     parser.add_argument("--rounds", choices=ROUNDS, help="tasks of every round alone, or of the last of ended runs")
     arguments = parser.parse_args()
     try:
@@ -401,21 +430,19 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     failed: list[str] = []
+    where = (arguments.data, arguments.out)
+    if arguments.what == "run" and arguments.evaluate:
+        words = ["--data", str(arguments.data), "--out", str(arguments.out)]
+        raise SystemExit(train_and_evaluate(words, arguments.only, arguments.minutes, arguments.together))
     if arguments.what == "run":
-        where = (arguments.data, arguments.out)
         everything = plan()
         chosen = {name: everything[name] for name in only or everything}
-        again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
-        with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
-            try:
-                train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
-            finally:  # what was trained is evaluated, whatever ended the training
-                failed = evaluate_last(*where, [*only]) if arguments.evaluate else []
+        again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.again else {}
+        train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
     elif arguments.what == "evaluate":
-        again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
-        of = evaluators(arguments.data, arguments.out, arithmetic)
+        evaluate, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, arguments.arithmetic)
         rounds = [arguments.rounds] if arguments.rounds else ROUNDS
-        failed = again(arguments.out, of, arguments.missing, [*only], rounds)
+        failed = evaluate(arguments.out, evaluators(*where, arithmetic), arguments.missing, [*only], rounds)
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:

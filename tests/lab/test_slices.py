@@ -6,7 +6,6 @@ import importlib.util
 import json
 import shutil
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -293,54 +292,89 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}
 
 
-def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
-    """Which goes on until its input ends, on some of the cores."""
+STAND_IN = """
+import glob, os, sys
+here, words = os.path.dirname(__file__), [word for word in sys.argv[1:] if not word.replace(".", "").isdigit()]
+kinds = {"--beside": "beside", "--again": "training", "cpu": "cpu", "ended": "behind"}
+kind = next((kind for word, kind in kinds.items() if word in words), "rest")
+if kind == "beside":
+    sys.stdin.read()
+    words += [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "NUMBA")]
+with open(f"{here}/done", "a") as file:
+    file.write(" ".join(words) + "\\n")
+fails = glob.glob(f"{here}/fails/{kind}.*")
+if fails:
+    os.unlink(fails[0])
+    sys.exit(7)
+"""
+
+
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """The study with a stand-in for its own processes, which write down what they were asked for."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    study = benchmark("study")
-    script, done = tmp_path / "stand_in.py", tmp_path / "done"
-    script.write_text(  # says what it was asked for, where it was left in peace until the end
-        "import os, sys; sys.stdin.read()\n"
-        f"open({str(done)!r}, 'w').write(' '.join([*sys.argv[7:], os.environ['OMP_NUM_THREADS'], "
-        "os.environ['NUMBA_NUM_THREADS']]))"
-    )
+    study, script, done = benchmark("study"), tmp_path / "stand_in.py", tmp_path / "done"
+    script.write_text(STAND_IN)
     monkeypatch.setattr(study, "__file__", str(script))
     monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
     last, every = study.Evaluated(("tail",)), study.Evaluated(("probe",), ("ood",))
-    monkeypatch.setattr(study, "EVALUATED", {"one": last, "two": every, "three": every})
-    for only in (["cifar10", "two", "one"], []):
-        with study.evaluating(tmp_path, tmp_path / "out", only):
-            time.sleep(0.3)
-            assert not done.exists()
-        named = [name for name in ("two", "three") if name in (only or ("two", "three"))]
-        assert done.read_text() == " ".join(["--rounds all", *(f"--only {name}" for name in named), "4 4"])
-        done.unlink()
-    script.write_text("raise SystemExit(3)")
-    for only in (["cifar10"], ["one"]):
-        with study.evaluating(tmp_path, tmp_path / "out", only):
-            pass  # no round but the last is asked for: nothing is started
-    with pytest.raises(SystemExit, match="3"), study.evaluating(tmp_path, tmp_path / "out", []):
-        pass
+    known = {"mini_imagenet-tail": last, "mini_imagenet": every, "mini_imagenet-known": every}
+    monkeypatch.setattr(study, "EVALUATED", known)
+
+    def run(fails="", only=("mini_imagenet-tail:random", "mini_imagenet"), minutes="5"):
+        shutil.rmtree(tmp_path / "fails", ignore_errors=True)
+        (tmp_path / "fails").mkdir()
+        for number, kind in enumerate(fails.split()):
+            (tmp_path / "fails" / f"{kind}.{number}").touch()
+        done.write_text("")
+        words = [word for name in only for word in ("--only", name)]
+        words = ["study.py", "run", "--data", "D", "--out", "O", "--minutes", minutes, "--evaluate", *words]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as end:
+            study.main()
+        lines = [line.replace("--data D --out O ", "") for line in done.read_text().splitlines()]
+        return end.value.code, lines
+
+    return run
 
 
-def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch, capsys):
-    """With the card to themselves; a task that could not be done is told, and is the command's end."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    study, done = benchmark("study"), []
-    monkeypatch.setattr(study, "train", lambda *_: done.append("trained"))
-    monkeypatch.setattr(study, "evaluating", lambda *_: study.nullcontext())
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or ["left out: this"])
-    words = ["study.py", "run", "--out", str(tmp_path), "--only", "mini_imagenet"]
-    monkeypatch.setattr(sys, "argv", words)
-    study.main()
-    monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
-    with pytest.raises(SystemExit, match="left out: this"):
-        study.main()
-    assert done == ["trained", "trained", *[("skip", ["mini_imagenet"], ["ended"])] * 2], "again without the card"
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
-    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        study.main()
-    assert len(done) == 5, "what was trained before is evaluated"
+TRAINING = "run --again --together --minutes --only mini_imagenet-tail:random --only mini_imagenet"
+BESIDE = "evaluate --beside --rounds all --only mini_imagenet"
+BEHIND = "evaluate --rounds ended --only mini_imagenet-tail --only mini_imagenet"
+REST = "evaluate --only mini_imagenet-tail --only mini_imagenet"
+REST_CPU = "evaluate --arithmetic cpu --only mini_imagenet-tail --only mini_imagenet"
+
+
+def test_a_slice_trains_and_evaluates_in_processes_of_their_own(processes):
+    """Every round beside the training, on some of the cores, until its end; last rounds behind it."""
+    code, (first, *others) = processes()
+    assert (code, first) == (0, TRAINING)
+    assert sorted(others) == [f"{BESIDE} 4 4", BEHIND]
+    code, lines = processes(only=("mini_imagenet-tail",))
+    assert (code, len(lines)) == (0, 2), "no round but the last is asked for: nothing is beside"
+    assert [line.partition(" ")[0] for line in processes(only=())[1]].count("run") == 1
+
+
+def test_a_training_that_dies_is_begun_again_and_what_was_trained_is_evaluated(processes):
+    code, lines = processes("training")
+    assert code == 0
+    assert lines[:2] == [TRAINING] * 2
+    assert BEHIND in lines
+    code, lines = processes("training training training training")
+    assert code == 7
+    assert lines.count(TRAINING) == 3
+    assert BEHIND in lines
+    _, lines = processes("training training", minutes="0")
+    assert lines.count(TRAINING) == 1, "there is no time for another"
+
+
+def test_evaluations_that_failed_are_tried_again_elsewhere(processes):
+    """In another process, which a broken card or a full memory of this one does not touch; then without the card."""
+    for fails, more in (("behind", [REST]), ("beside", [REST]), ("behind rest", [REST, REST_CPU])):
+        code, lines = processes(fails)
+        assert (code, lines[3:]) == (0, more)
+    code, lines = processes("behind beside rest cpu")
+    assert (code, lines[3:]) == (7, [REST, REST_CPU])
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
