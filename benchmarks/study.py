@@ -26,8 +26,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -114,7 +113,9 @@ ROUNDS = ("all", "ended")
 CHEAP_FIRST = ("calibration", "separation", "tail", "ood", "discovery", "probe")
 """Tasks by what they take: a slice that is cut has lost the least."""
 TRIES = 3
-"""How often a training that dies is begun again, the first time counted in."""
+"""How often what dies in a slice is begun, the first time counted in."""
+LOOKS = 1.0
+"""Seconds between two looks at whether it has."""
 
 
 @dataclass(frozen=True)
@@ -312,48 +313,76 @@ def train_and_evaluate(where: list[str], texts: list[str], minutes: float, toget
     end, trained = time.perf_counter() + 60 * minutes, 0
     names = [text.partition(":")[0] for text in texts]
     only = _only(names)
-    with evaluating(where, names) as beside:
+    with Beside(where, names) as beside:
         for _ in range(TRIES):
             left = max(end - time.perf_counter(), 0) / 60
             how = ["--again", "--together", str(together), "--minutes", f"{left:.2f}"]
-            trained = _process("run", *where, *how, *_only(texts))
+            with _begun("run", *where, *how, *_only(texts)) as training:
+                while training.poll() is None:
+                    beside.look()
+                    time.sleep(LOOKS)
+            trained = training.returncode
             if not trained or end < time.perf_counter():
                 break
             _say(f"the training died ({trained})")
-        if beside is not None and beside.stdin is not None:
-            beside.stdin.close()  # once more over what was trained last, while the last rounds are evaluated
+        beside.close()  # once more over what was trained last, while the last rounds are evaluated
         failed = _process("evaluate", *where, "--rounds", "ended", *only)
-        failed |= 0 if beside is None else beside.wait()
+        failed |= beside.wait()
     for how in ([], ["--arithmetic", "cpu"]):
         failed = failed and _process("evaluate", *where, *how, *only)
     return trained or failed
 
 
-def _process(*words: str) -> int:
-    """The study once more, in a process of its own; what it ends with."""
-    return subprocess.run([sys.executable, __file__, *words]).returncode
-
-
-def _only(names: Collection[str]) -> list[str]:
-    return [word for name in names for word in ("--only", name)]
-
-
-@contextmanager
-def evaluating(where: list[str], only: list[str]) -> Iterator[subprocess.Popen[bytes] | None]:
+class Beside:
     """Evaluate what is trained meanwhile, by the tasks of every round, in a process of its own.
 
     It asks nothing of the card but forward passes, and goes on until its input ends, and once more over what was
     trained last. Tasks of last rounds are not for it: a probe is a thousand matrix products one after the other, a
     minute or more of a processor that others use too, and seconds of a card that nobody else does.
     """
-    names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
-    if not names:
-        yield None
-        return
-    words = [sys.executable, __file__, "evaluate", *where, "--beside", "--rounds", "all", *_only(names)]
-    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
-    with subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **few}) as child:
-        yield child
+
+    def __init__(self, where: list[str], only: list[str]) -> None:
+        names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
+        self.words = ["evaluate", *where, "--beside", "--rounds", "all", *_only(names)] if names else []
+        self.begun: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Beside:
+        self.look()
+        return self
+
+    def look(self) -> None:
+        """Begin it, and again where it has died."""
+        if self.words and len(self.begun) < TRIES and (not self.begun or self.begun[-1].poll() is not None):
+            few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
+            self.begun.append(_begun(*self.words, before=["nice"], stdin=subprocess.PIPE, env={**os.environ, **few}))
+
+    def close(self) -> None:
+        """Let it end."""
+        for one in self.begun:
+            if one.stdin is not None:
+                one.stdin.close()
+
+    def wait(self) -> int:
+        """What it ended with."""
+        return self.begun[-1].wait() if self.begun else 0
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.wait()
+
+
+def _begun(*words: str, before: Sequence[str] = (), **how: Any) -> subprocess.Popen[bytes]:
+    """The study once more, in a process of its own."""
+    return subprocess.Popen([*before, sys.executable, __file__, *words], **how)
+
+
+def _process(*words: str) -> int:
+    """What such a process ends with."""
+    return _begun(*words).wait()
+
+
+def _only(names: Collection[str]) -> list[str]:
+    return [word for name in names for word in ("--only", name)]
 
 
 def spare_cores() -> int:

@@ -293,11 +293,19 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
 
 
 STAND_IN = """
-import glob, os, sys
+import glob, os, sys, time
 here, words = os.path.dirname(__file__), [word for word in sys.argv[1:] if not word.replace(".", "").isdigit()]
 kinds = {"--beside": "beside", "--again": "training", "cpu": "cpu", "ended": "behind"}
 kind = next((kind for word, kind in kinds.items() if word in words), "rest")
+dying = glob.glob(f"{here}/fails/dying.*")
+if kind == "beside" and dying:
+    os.rename(dying[0], dying[0].replace("dying", "dead"))
+    sys.exit(9)
+if kind == "training" and glob.glob(f"{here}/fails/d*.*"):
+    while not glob.glob(f"{here}/fails/alive") and len(glob.glob(f"{here}/fails/dead.*")) < 3:
+        time.sleep(0.01)
 if kind == "beside":
+    open(f"{here}/fails/alive", "w").close()
     sys.stdin.read()
     words += [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "NUMBA")]
 with open(f"{here}/done", "a") as file:
@@ -317,6 +325,7 @@ def processes(tmp_path, monkeypatch):
     script.write_text(STAND_IN)
     monkeypatch.setattr(study, "__file__", str(script))
     monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(study, "LOOKS", 0.1)
     last, every = study.Evaluated(("tail",)), study.Evaluated(("probe",), ("ood",))
     known = {"mini_imagenet-tail": last, "mini_imagenet": every, "mini_imagenet-known": every}
     monkeypatch.setattr(study, "EVALUATED", known)
@@ -366,6 +375,13 @@ def test_a_training_that_dies_is_begun_again_and_what_was_trained_is_evaluated(p
     assert BEHIND in lines
     _, lines = processes("training training", minutes="0")
     assert lines.count(TRAINING) == 1, "there is no time for another"
+
+
+def test_evaluations_that_die_beside_the_training_are_begun_again(processes):
+    code, lines = processes("dying dying")
+    assert (code, sorted(lines)) == (0, sorted([TRAINING, f"{BESIDE} 4 4", BEHIND]))
+    code, lines = processes("dying dying dying")
+    assert (code, lines) == (0, [TRAINING, BEHIND, REST]), "in the end, what it left"
 
 
 def test_evaluations_that_failed_are_tried_again_elsewhere(processes):
