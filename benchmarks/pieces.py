@@ -100,7 +100,8 @@ def share(root: Path, target: Path, names: list[str], most: int) -> list[Path]:
     """Packed sets in folders of at most so many bytes, the first named in the first of them."""
     if missing := [name for name in names if not (root / name / "index.npz").exists()]:
         raise SystemExit(f"{root} holds no packed set {', '.join(missing)}: a folder with index.npz")
-    shutil.rmtree(target, ignore_errors=True)
+    if target.exists():
+        raise SystemExit(f"{target} is there already; remove it, or name another folder")
     used, number = most, 0
     for name in names:
         blobs = b"".join(part.read_bytes() for part in _parts(root / name))

@@ -124,7 +124,9 @@ def test_packed_sets_are_shared_out_in_folders_that_may_travel(pieces, tmp_path,
     for path in (tmp_path / "plain").rglob("*.*"):
         assert path.read_bytes() == (there / path.relative_to(tmp_path / "plain")).read_bytes()
     with pytest.raises(SystemExit, match="no packed set third"):
-        pieces.share(root, tmp_path / "shares", ["first", "third"], most)
+        pieces.share(root, tmp_path / "more", ["first", "third"], most)
+    with pytest.raises(SystemExit, match="is there already"):
+        pieces.share(root, tmp_path / "shares", ["first"], most)
 
 
 def test_what_may_travel_is_what_the_repository_leaves(pieces, tmp_path, monkeypatch):
