@@ -2,12 +2,16 @@
 
     python3 benchmarks/pieces.py cut  ROOT/cifar10 PIECES --megabytes 48     lossless; PIECES/cifar10.0.bin, ...
     python3 benchmarks/pieces.py join PIECES ROOT                            every set whose pieces are all there
+    python3 benchmarks/pieces.py share ROOT build/slice NAME...              packed sets, in folders that travel singly
 
 A set is a folder of plain arrays as `ncalr.data.load` reads them. Images travel as strips of lossless WebP, about half
 of their size, other arrays as they are; the first piece begins with the checksums. A set that is packed already, images
 encoded one behind the other, travels as it is: PIECES/NAME with images.part0.bin and more, classes.json and index.npz
 (`length` of each encoded image or strip in bytes, `images_per_blob`, and `labels`, `split` and `size` of the images).
 A set appears in ROOT when it is whole, and stays as it is then. Needs NumPy and Pillow alone.
+
+`share` fills build/slice/1, build/slice/2 and so on with packed sets, in the order in which they are named: each folder
+as large as may travel beside the repository as it is now (`LIMIT`), or as `--megabytes` says.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ import argparse
 import hashlib
 import io
 import json
+import shutil
+import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +29,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+LIMIT = 64 << 20  # bytes of a tree that travels
+MARGIN = 2 << 20  # of them are left for what is written meanwhile
 TALLEST = 16_000  # pixels of a strip: WebP has no more than 16,383
 
 
@@ -88,6 +96,45 @@ def join(pieces: Path, root: Path) -> list[str]:
     return done
 
 
+def share(root: Path, target: Path, names: list[str], most: int) -> list[Path]:
+    """Packed sets in folders of at most so many bytes, the first named in the first of them."""
+    if missing := [name for name in names if not (root / name / "index.npz").exists()]:
+        raise SystemExit(f"{root} holds no packed set {', '.join(missing)}: a folder with index.npz")
+    if target.exists():
+        raise SystemExit(f"{target} is there already; remove it, or name another folder")
+    used, number = most, 0
+    for name in names:
+        blobs = b"".join(part.read_bytes() for part in _parts(root / name))
+        small = [root / name / "index.npz", root / name / "classes.json"]
+        least, at, part = sum(path.stat().st_size for path in small) + 1, 0, 0
+        while at < len(blobs):
+            if most - used < least:
+                used, number = 0, number + 1
+            folder = target / str(number) / name
+            folder.mkdir(parents=True)
+            for path in small:
+                shutil.copy(path, folder)
+                used += path.stat().st_size
+            piece = blobs[at : at + most - used]
+            (folder / f"images.part{part}.bin").write_bytes(piece)
+            used, at, part, small, least = used + len(piece), at + len(piece), part + 1, [], 1
+    return [target / str(number) for number in range(1, number + 1)]
+
+
+def room(tree: Path) -> int:
+    """How much may travel beside what git has of this tree, or would take."""
+    listed = ["git", "-C", str(tree), "ls-files", "-zco", "--exclude-standard"]
+    paths = [tree / name for name in subprocess.check_output(listed, text=True).split("\0") if name]
+    found = LIMIT - MARGIN - sum(path.stat().st_size for path in paths if path.is_file())
+    if found <= 0:
+        raise SystemExit(f"{tree} is larger than {LIMIT - MARGIN:,} bytes: nothing can travel beside it")
+    return found
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("images.part*.bin"), key=lambda path: int(path.stem.removeprefix("images.part")))
+
+
 def _packed(pieces: Path) -> list[str]:
     return sorted(path.parent.name for path in pieces.glob("*/index.npz"))
 
@@ -95,7 +142,7 @@ def _packed(pieces: Path) -> list[str]:
 def _unpack(folder: Path, root: Path) -> bool:
     """Arrays of a packed set, decoded by all cores; nothing where parts are missing."""
     index = np.load(folder / "index.npz")
-    parts = sorted(folder.glob("images.part*.bin"), key=lambda path: int(path.stem.removeprefix("images.part")))
+    parts = _parts(folder)
     lengths, counts = index["length"], index["images_per_blob"]
     there = sum(part.stat().st_size for part in parts)
     if there != lengths.sum() or not (folder / "classes.json").exists():
@@ -166,14 +213,19 @@ def _sum(array: Any) -> str:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cut", "join"])
+    parser.add_argument("what", choices=["cut", "join", "share"])
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--megabytes", type=float, default=40.0)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--megabytes", type=float, help="of a piece (40) or of what is shared out (what may travel)")
     arguments = parser.parse_args()
+    most = None if arguments.megabytes is None else int(1e6 * arguments.megabytes)
     if arguments.what == "cut":
-        for path in cut(arguments.source, arguments.target, int(1e6 * arguments.megabytes)):
+        for path in cut(arguments.source, arguments.target, most or 40_000_000):
             print(f"{path} {path.stat().st_size:,} bytes")
+    elif arguments.what == "share":
+        for folder in share(arguments.source, arguments.target, arguments.names, most or room(Path.cwd())):
+            print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     else:
         join(arguments.source, arguments.target)
 

@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 pack() { # whole at once, whenever the machine goes
   [ -n "${OUT:-}" ] || return 0
   cp "$WORK/log" "$OUT/slice.log"
-  tar czf "$WORK/study.tar.gz" --exclude=models -C "$WORK" study || [ $? = 1 ] # 1: a journal grew meanwhile
+  tar czf "$WORK/study.tar.gz" --exclude=models -C "$WORK" study || [ $? = 1 ] || return 0 # 1: a journal grew meanwhile
   cp "$WORK/study.tar.gz" "$OUT/.study" && mv "$OUT/.study" "$OUT/study.tar.gz"
 }
 mkdir -p "$WORK/pieces"
@@ -56,7 +56,7 @@ wait)
     fi
   done
   tail -n "${LINES_SHOWN:-40}" "$WORK/log"
-  tail -n 2 "$WORK/study/slices.jsonl"
+  tail -n 2 "$WORK/study/slices.jsonl" || true
   nvidia-smi --query-gpu=utilization.gpu,memory.used,power.draw,clocks.sm,clocks.max.sm --format=csv,noheader || true
   if [ -e "$WORK/ended" ]; then echo "ended with $(cat "$WORK/ended")"; else echo "still running"; fi
   pack

@@ -11,8 +11,9 @@ continued. Experiments on the same data share seeds and initial pools, so their 
 With `--only NAME`, once or several times, those experiments alone, in the order in which they are named; with
 `--only NAME:random+ncal`, of that experiment these strategies alone.
 Models are not brought along from slice to slice: a slice evaluates those that it has trained (`EVALUATED`). Those that
-went with their machine unevaluated are trained again by `run --evaluate` where the rest leaves room. No report is
-written here: `ncalr report DIR/EXPERIMENT` does that, without a GPU.
+went with their machine unevaluated are trained again by `run --evaluate` where the rest leaves room. It trains and
+evaluates in processes of their own, so that one which dies takes nothing with it. No report is written here:
+`ncalr report DIR/EXPERIMENT` does that, without a GPU.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -109,6 +110,12 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {  # of ncal, beside the varia
 
 ROUNDS = ("all", "ended")
 """Which rounds evaluations are asked of: every one, and the last of a run that has ended."""
+CHEAP_FIRST = ("calibration", "separation", "tail", "ood", "discovery", "probe")
+"""Tasks by what they take: a slice that is cut has lost the least."""
+TRIES = 3
+"""How often what dies in a slice is begun, the first time counted in."""
+LOOKS = 1.0
+"""Seconds between two looks at whether it has."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ class Evaluated:
 
 EVALUATED = {
     "mini_imagenet": Evaluated(
-        ("calibration", "probe"),  # what is quick first: models are lost with their machine
+        ("calibration", "probe"),
         ("ood",),
         {
             "ood": ("near:tiny_imagenet_ood", "far:dtd10", "far:svhn10k(size=64)"),
@@ -225,29 +232,43 @@ def evaluators(data: Path, out: Path, arithmetic: str | None = None) -> Callable
 def evaluate_all(
     out: Path, of: Callable[[str], Evaluator], missing: str, only: list[str], rounds: Collection[str] = ROUNDS
 ) -> list[str]:
-    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed."""
-    failed = []
-    for name, asked in EVALUATED.items():
-        if (only and name not in only) or not (out / name / "experiment.json").exists():
-            continue
+    """The evaluations that are wanted and not there yet, those of the last round where a run has ended; what failed.
+
+    What is quick comes first, whatever experiment it is of. What fails for one model fails for no other.
+    """
+    failed: list[str] = []
+    names = [name for name in EVALUATED if (not only or name in only) and (out / name / "experiment.json").exists()]
+    runs = {name: read_runs(out / name) for name in names}
+    ready = {
+        name: {"all": any(run.accuracies for run in some), "ended": any(run.ended for run in some)}
+        for name, some in runs.items()
+    }
+    wanted = [
+        (task, which, name)
+        for name in names
+        for which in rounds
+        if ready[name][which]
+        for task in EVALUATED[name].of(which)
+    ]
+    for task, which, name in sorted(wanted, key=lambda one: CHEAP_FIRST.index(one[0])):
         began, done = time.perf_counter(), 0
-        runs = read_runs(out / name)
-        there = {"all": any(run.accuracies for run in runs), "ended": any(run.ended for run in runs)}
-        wanted = [(task, which) for which in rounds if there[which] for task in asked.of(which)]
-        for task, which in wanted:
-            try:
-                done += of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs)
-            except NcalrError as error:  # the others go on: data of one task may be missing, for instance
-                failed.append(f"left out: {task} of {name}: {error}")
-            except Exception:  # nor may what nobody thought of take the models of the others with it
-                failed.append(f"left out: {task} of {name}: {traceback.format_exc().rstrip()}")
+
+        def left_out(error: Exception, what: str = f"{task} of {name}") -> None:
+            known = isinstance(error, NcalrError)  # data of one task may be missing, for instance
+            why = str(error) if known else "".join(traceback.format_exception(error)).rstrip()
+            failed.append(f"left out: {what}: {why}")
+
+        try:
+            done = of(name).run([task], rounds=which, missing=missing, say=_say, runs=runs[name], failed=left_out)
+        except Exception as error:  # nor may what nobody thought of take the models of the others with it
+            left_out(error)
         if done:
-            _say(f"{name}: {done} evaluations in {time.perf_counter() - began:.0f} s")
-    return failed
+            _say(f"{task} of {name}: {done} models in {time.perf_counter() - began:.0f} s")
+    return [*dict.fromkeys(failed)]
 
 
 def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collection[str]]) -> dict[str, list[Place]]:
-    """Models that have still to be evaluated and went with their machine, by experiment; those of last rounds first.
+    """Models that have still to be evaluated and went with their machine, by experiment; in the order of `by_worth`.
 
     Of the strategies that are named with it, where any are.
     """
@@ -255,58 +276,113 @@ def lost(out: Path, of: Callable[[str], Evaluator], names: Mapping[str, Collecti
     for name, some in names.items():
         if name not in EVALUATED or not (out / name / "experiment.json").exists():
             continue
-        places = [place for which in reversed(ROUNDS) for place in of(name).lost(EVALUATED[name].of(which), which)]
-        by_model = {(run.journal.path, number): (run, number) for run, number in places}
-        found[name] = [place for place in by_model.values() if not some or place[0].strategy in some]
+        last, every = (of(name).lost(EVALUATED[name].of(which), which) for which in reversed(ROUNDS))
+        known = {(run.journal.path, number) for run, number in last}
+        rest = [(run, number) for run, number in every if (run.journal.path, number) not in known]
+        found[name] = [place for place in (*by_worth(last), *by_worth(rest)) if not some or place[0].strategy in some]
     return found
 
 
-@contextmanager
-def evaluating(data: Path, out: Path, only: list[str]) -> Iterator[None]:
+def by_worth(places: Sequence[Place]) -> list[Place]:
+    """As tables gain most where the time runs out: a verdict needs ncal and the paper's rivals, and all their seeds.
+
+    So these come first, and of them few labels before more, which are more tables for the same time; then seed by seed,
+    first the one of which the least is missing.
+    """
+
+    def group(place: Place) -> tuple[bool, int, int]:
+        run, number = place
+        return run.strategy not in KNOWN, run.lines[number]["labelled"], run.seed
+
+    missing = Counter(map(group, places))
+
+    def worth(place: Place) -> tuple[bool, int, int, int]:
+        other, labelled, seed = group(place)
+        return other, labelled, missing[other, labelled, seed], seed
+
+    return sorted(places, key=worth)
+
+
+def train_and_evaluate(where: list[str], texts: list[str], minutes: float, together: int) -> int:
+    """Train, evaluate every round beside it and last rounds behind it, with the card to themselves; how that ended.
+
+    Each in a process of its own, and nothing in this one: what dies, or leaves a card that answers it no longer, takes
+    nothing with it. A training that dies with time left is begun again, from its journals. Where an evaluation failed,
+    what is still missing is tried again in a new process, then with the card for forward passes alone.
+    """
+    end, trained = time.perf_counter() + 60 * minutes, 0
+    names = [text.partition(":")[0] for text in texts]
+    only = _only(names)
+    with Beside(where, names) as beside:
+        for _ in range(TRIES):
+            left = max(end - time.perf_counter(), 0) / 60
+            how = ["--again", "--together", str(together), "--minutes", f"{left:.2f}"]
+            with _begun("run", *where, *how, *_only(texts)) as training:
+                while training.poll() is None:
+                    beside.look()
+                    time.sleep(LOOKS)
+            trained = training.returncode
+            if not trained or end < time.perf_counter():
+                break
+            _say(f"the training died ({trained})")
+        beside.close()  # once more over what was trained last, while the last rounds are evaluated
+        failed = _process("evaluate", *where, "--rounds", "ended", *only)
+        failed |= beside.wait()
+    for how in ([], ["--arithmetic", "cpu"]):
+        failed = failed and _process("evaluate", *where, *how, *only)
+    return trained or failed
+
+
+class Beside:
     """Evaluate what is trained meanwhile, by the tasks of every round, in a process of its own.
 
     It asks nothing of the card but forward passes, and goes on until its input ends, and once more over what was
     trained last. Tasks of last rounds are not for it: a probe is a thousand matrix products one after the other, a
     minute or more of a processor that others use too, and seconds of a card that nobody else does.
     """
-    if not _asked("all", only):
-        yield
-        return
-    few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
-    with evaluation(data, out, only, "all", few) as child:
-        yield
-    if child.returncode:
-        raise SystemExit(child.returncode)
+
+    def __init__(self, where: list[str], only: list[str]) -> None:
+        names = [name for name in EVALUATED if (not only or name in only) and EVALUATED[name].every]
+        self.words = ["evaluate", *where, "--beside", "--rounds", "all", *_only(names)] if names else []
+        self.begun: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Beside:
+        self.look()
+        return self
+
+    def look(self) -> None:
+        """Begin it, and again where it has died."""
+        if self.words and len(self.begun) < TRIES and (not self.begun or self.begun[-1].poll() is not None):
+            few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(spare_cores()))
+            self.begun.append(_begun(*self.words, before=["nice"], stdin=subprocess.PIPE, env={**os.environ, **few}))
+
+    def close(self) -> None:
+        """Let it end."""
+        for one in self.begun:
+            if one.stdin is not None:
+                one.stdin.close()
+
+    def wait(self) -> int:
+        """What it ended with."""
+        return self.begun[-1].wait() if self.begun else 0
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.wait()
 
 
-def evaluate_last(data: Path, out: Path, only: list[str]) -> list[str]:
-    """The tasks of last rounds, on the card, behind the training. What failed, and is said at once.
-
-    That is tried again in a process of its own, from features on without the card: a process that has had an error of
-    the card's gets nothing but errors from it, whatever it asks for.
-    """
-    failed = evaluate_all(out, evaluators(data, out), "skip", only, ["ended"])
-    if not failed:
-        return []
-    for line in failed:
-        _say(line)
-    with evaluation(data, out, only, "ended") as child:
-        _say("what was left out is tried again, in a process of its own")
-    return failed if child.returncode else []
+def _begun(*words: str, before: Sequence[str] = (), **how: Any) -> subprocess.Popen[bytes]:
+    """The study once more, in a process of its own."""
+    return subprocess.Popen([*before, sys.executable, __file__, *words], **how)
 
 
-def evaluation(
-    data: Path, out: Path, only: list[str], rounds: str, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """A process that evaluates these rounds, with the processor's arithmetic, until its input ends."""
-    words = [sys.executable, __file__, "evaluate", "--data", str(data), "--out", str(out), "--beside"]
-    words += ["--rounds", rounds, *(word for name in _asked(rounds, only) for word in ("--only", name))]
-    return subprocess.Popen(["nice", *words], stdin=subprocess.PIPE, env={**os.environ, **(environment or {})})
+def _process(*words: str) -> int:
+    """What such a process ends with."""
+    return _begun(*words).wait()
 
 
-def _asked(rounds: str, only: list[str]) -> list[str]:
-    """The experiments of which these rounds are evaluated."""
-    return [name for name, asked in EVALUATED.items() if (not only or name in only) and asked.of(rounds)]
+def _only(names: Collection[str]) -> list[str]:
+    return [word for name in names for word in ("--only", name)]
 
 
 def spare_cores() -> int:
@@ -372,8 +448,10 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=6)
     parser.add_argument("--only", action="append", default=[], metavar="NAME[:STRATEGY+...]", help="in this order")
     parser.add_argument("--missing", default="skip", help="models that are not there: skip, retrain or error")
-    parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training")
+    parser.add_argument("--evaluate", action="store_true", help="evaluate beside the training, and behind it")
+    parser.add_argument("--again", action="store_true", help="train lost models again, behind the rest")
     parser.add_argument("--beside", action="store_true", help="evaluate again and again until the standard input ends")
+    parser.add_argument("--arithmetic", help="where to compute from features, such as cpu; else where the network runs")
     parser.add_argument("--rounds", choices=ROUNDS, help="tasks of every round alone, or of the last of ended runs")
     arguments = parser.parse_args()
     try:
@@ -381,21 +459,19 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     failed: list[str] = []
+    where = (arguments.data, arguments.out)
+    if arguments.what == "run" and arguments.evaluate:
+        words = ["--data", str(arguments.data), "--out", str(arguments.out)]
+        raise SystemExit(train_and_evaluate(words, arguments.only, arguments.minutes, arguments.together))
     if arguments.what == "run":
-        where = (arguments.data, arguments.out)
         everything = plan()
         chosen = {name: everything[name] for name in only or everything}
-        again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.evaluate else {}
-        with evaluating(*where, [*only]) if arguments.evaluate else nullcontext():
-            try:
-                train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
-            finally:  # what was trained is evaluated, whatever ended the training
-                failed = evaluate_last(*where, [*only]) if arguments.evaluate else []
+        again = lost(arguments.out, evaluators(*where), only or dict.fromkeys(chosen, ())) if arguments.again else {}
+        train(chosen, *where, arguments.minutes, arguments.together, None, again, only)
     elif arguments.what == "evaluate":
-        again, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, None)
-        of = evaluators(arguments.data, arguments.out, arithmetic)
+        evaluate, arithmetic = (evaluate_beside, "cpu") if arguments.beside else (evaluate_all, arguments.arithmetic)
         rounds = [arguments.rounds] if arguments.rounds else ROUNDS
-        failed = again(arguments.out, of, arguments.missing, [*only], rounds)
+        failed = evaluate(arguments.out, evaluators(*where, arithmetic), arguments.missing, [*only], rounds)
     elif arguments.what == "keep":
         keep(arguments.out, ROOT / "results" / "study")
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +100,44 @@ def test_a_missing_piece_is_waited_for_and_a_broken_one_is_told(pieces, one, tmp
     last.write_bytes(bytes(data))
     with pytest.raises(SystemExit, match="train_labels is not what was cut"):
         pieces.join(tmp_path / "pieces", tmp_path / "there")
+
+
+def test_packed_sets_are_shared_out_in_folders_that_may_travel(pieces, tmp_path, monkeypatch, capsys):
+    """In the order of their names, each folder as full as it may be; together they are what they were."""
+    rng = np.random.default_rng(0)
+    root, there = tmp_path / "root", tmp_path / "there"
+    for name, items in (("second", 90), ("first", 150)):
+        images = rng.integers(0, 256, (items, 12, 12, 3), np.uint8)
+        pack(root / name, images, np.arange(items) % 2, np.repeat("train", items), parts=12)
+    sizes = {name: sum(path.stat().st_size for path in (root / name).iterdir()) for name in ("first", "second")}
+    most = sum(sizes.values()) // 3
+    folders = pieces.share(root, tmp_path / "shares", ["first", "second"], most)
+    found = [sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for folder in folders]
+    assert sum(found) == sum(sizes.values())
+    assert max(found) <= most
+    assert [path.name for path in folders[0].iterdir()] == ["first"]
+    for number, folder in enumerate(folders):
+        assert (there / "first").exists() == (sum(found[:number]) >= sizes["first"]), "as soon as it can be"
+        shutil.copytree(folder, tmp_path / "pieces", dirs_exist_ok=True)
+        pieces.join(tmp_path / "pieces", there)
+    assert pieces.join(root, tmp_path / "plain") == ["first", "second"]
+    for path in (tmp_path / "plain").rglob("*.*"):
+        assert path.read_bytes() == (there / path.relative_to(tmp_path / "plain")).read_bytes()
+    with pytest.raises(SystemExit, match="no packed set third"):
+        pieces.share(root, tmp_path / "more", ["first", "third"], most)
+    with pytest.raises(SystemExit, match="is there already"):
+        pieces.share(root, tmp_path / "shares", ["first"], most)
+
+
+def test_what_may_travel_is_what_the_repository_leaves(pieces, tmp_path, monkeypatch):
+    for name, size in (("known", 1_000), ("new", 200), ("ignored", 5_000)):
+        (tmp_path / name).write_bytes(bytes(size))
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    for words in (["init", "-q"], ["add", "known"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    monkeypatch.setattr(pieces, "LIMIT", 3_000)
+    monkeypatch.setattr(pieces, "MARGIN", 500)
+    assert pieces.room(tmp_path) == 3_000 - 500 - 1_000 - 200 - len("ignored\n")
+    monkeypatch.setattr(pieces, "LIMIT", 1_600)
+    with pytest.raises(SystemExit, match="nothing can travel"):
+        pieces.room(tmp_path)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import os
 import shutil
-import subprocess
 import sys
-import tarfile
-import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ncalr.evaluate.tasks import TASKS
 from ncalr.lab.evaluations import read_evaluations
 from ncalr.lab.experiment import Experiment
-from ncalr.lab.runner import read_runs
+from ncalr.lab.runner import Run, read_runs
 from ncalr.learn.learner import Record
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -193,8 +190,11 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert failed.startswith("left out: calibration of elsewhere: ")
     assert other_failed.startswith("left out: separation of elsewhere: ")
     said = capsys.readouterr().out
-    assert "later: 2 evaluations" in said
-    assert "here: 4 evaluations" in said
+    assert [line.partition(" in ")[0] for line in said.splitlines() if " models in " in line] == [
+        "calibration of here: 3 models",
+        "calibration of later: 2 models",
+        "separation of here: 1 models",
+    ], "what is quick first"
     done = {run.seed: [(line["task"], line["round"]) for line in read_evaluations(run)] for run in (first, other)}
     assert done == {0: [("calibration", 1), ("calibration", 2), ("separation", 2)], 1: [("calibration", 1)]}
     assert study.evaluate_all(out, of, "skip", ["here"]) == []
@@ -210,6 +210,52 @@ def test_models_are_evaluated_while_others_are_trained(slices, tmp_path, monkeyp
     assert [failed.splitlines()[-1] for failed in study.evaluate_all(out, lambda _: broken, "skip", ["here"])] == [
         "ZeroDivisionError: division by zero"
     ] * 2, "the second task is tried all the same"
+
+
+def test_what_fails_for_one_model_fails_for_no_other(slices, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    asked = study.Evaluated(("separation",), ("calibration",))
+    monkeypatch.setattr(study, "EVALUATED", {"here": asked})
+    out = tmp_path / "out"
+    slices.train({"here": replace(experiment("digits"), keep=asked.keep, seeds=3)}, tmp_path, out, 5.0, 2)
+    runs, right = read_runs(out / "here"), TASKS["calibration"]
+
+    def spoiled(subject, wishes):
+        return 1 / 0 if subject.run.seed == 0 else right(subject, wishes)
+
+    monkeypatch.setitem(TASKS, "calibration", spoiled)
+    (runs[1].journal.folder / "models" / "round-02" / "model.json").write_text("{")
+    failed = study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", [])
+    assert [one.splitlines()[0].rpartition(": ")[0] for one in failed] == [
+        "left out: calibration of here",
+        "left out: calibration of here",
+        "left out: separation of here",
+    ], "told once for two rounds"
+    done = [[(line["task"], line["round"]) for line in read_evaluations(run)] for run in runs]
+    assert done == [
+        [("separation", 2)],
+        [("calibration", 1)],
+        [("calibration", 1), ("calibration", 2), ("separation", 2)],
+    ]
+
+
+def test_lost_models_come_in_the_order_in_which_tables_wait_for_them(monkeypatch):
+    """ncal and the paper's rivals before others, budgets and seeds whole, what lacks the least first."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    study = benchmark("study")
+    lines = [{"labelled": 0}, {"labelled": 5}, {"labelled": 9}]
+    models = [("margin", 0, 1), ("ncal", 0, 2), ("random", 0, 2), ("ncal", 1, 2), ("badge", 1, 2), ("cdal", 0, 1)]
+    places = [(Run(strategy, seed, None, lines), number) for strategy, seed, number in models]
+    ordered = [(run.strategy, run.seed, number) for run, number in study.by_worth(places)]
+    assert ordered == [
+        ("cdal", 0, 1),
+        ("ncal", 1, 2),
+        ("ncal", 0, 2),
+        ("random", 0, 2),
+        ("margin", 0, 1),
+        ("badge", 1, 2),
+    ]
 
 
 def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices, tmp_path, monkeypatch, capsys):
@@ -267,77 +313,105 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}
 
 
-def test_a_slice_evaluates_every_round_in_a_process_of_its_own(slices, tmp_path, monkeypatch):
-    """Which goes on until its input ends, on some of the cores."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    study = benchmark("study")
-    script, done = tmp_path / "stand_in.py", tmp_path / "done"
-    script.write_text(  # says what it was asked for, where it was left in peace until the end
-        "import os, sys; sys.stdin.read()\n"
-        f"open({str(done)!r}, 'w').write(' '.join([*sys.argv[7:], os.environ['OMP_NUM_THREADS'], "
-        "os.environ['NUMBA_NUM_THREADS']]))"
-    )
-    monkeypatch.setattr(study, "__file__", str(script))
-    monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
-    last, every = study.Evaluated(("tail",)), study.Evaluated(("probe",), ("ood",))
-    monkeypatch.setattr(study, "EVALUATED", {"one": last, "two": every, "three": every})
-    for only in (["cifar10", "two", "one"], []):
-        with study.evaluating(tmp_path, tmp_path / "out", only):
-            time.sleep(0.3)
-            assert not done.exists()
-        named = [name for name in ("two", "three") if name in (only or ("two", "three"))]
-        assert done.read_text() == " ".join(["--rounds all", *(f"--only {name}" for name in named), "4 4"])
-        done.unlink()
-    script.write_text("raise SystemExit(3)")
-    for only in (["cifar10"], ["one"]):
-        with study.evaluating(tmp_path, tmp_path / "out", only):
-            pass  # no round but the last is asked for: nothing is started
-    with pytest.raises(SystemExit, match="3"), study.evaluating(tmp_path, tmp_path / "out", []):
-        pass
+STAND_IN = """
+import glob, os, sys, time
+here, words = os.path.dirname(__file__), [word for word in sys.argv[1:] if not word.replace(".", "").isdigit()]
+kinds = {"--beside": "beside", "--again": "training", "cpu": "cpu", "ended": "behind"}
+kind = next((kind for word, kind in kinds.items() if word in words), "rest")
+dying = glob.glob(f"{here}/fails/dying.*")
+if kind == "beside" and dying:
+    os.rename(dying[0], dying[0].replace("dying", "dead"))
+    sys.exit(9)
+if kind == "training" and glob.glob(f"{here}/fails/d*.*"):
+    while not glob.glob(f"{here}/fails/alive") and len(glob.glob(f"{here}/fails/dead.*")) < 3:
+        time.sleep(0.01)
+if kind == "beside":
+    open(f"{here}/fails/alive", "w").close()
+    sys.stdin.read()
+    words += [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "NUMBA")]
+with open(f"{here}/done", "a") as file:
+    file.write(" ".join(words) + "\\n")
+fails = glob.glob(f"{here}/fails/{kind}.*")
+if fails:
+    os.unlink(fails[0])
+    sys.exit(7)
+"""
 
 
-def test_last_rounds_are_evaluated_behind_the_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    study, done = benchmark("study"), []
-    monkeypatch.setattr(study, "train", lambda *_: done.append("trained"))
-    monkeypatch.setattr(study, "evaluating", lambda *_: study.nullcontext())
-    monkeypatch.setattr(study, "evaluate_all", lambda *given: done.append(given[2:]) or [])
-    words = ["study.py", "run", "--out", str(tmp_path), "--only", "mini_imagenet"]
-    monkeypatch.setattr(sys, "argv", words)
-    study.main()
-    monkeypatch.setattr(sys, "argv", [*words, "--evaluate"])
-    study.main()
-    assert done == ["trained", "trained", ("skip", ["mini_imagenet"], ["ended"])]
-    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        study.main()
-    assert len(done) == 4, "what was trained before is evaluated"
-
-
-@pytest.mark.parametrize("mended", [True, False])
-def test_a_last_round_that_could_not_be_evaluated_is_told_and_tried_in_a_process_of_its_own(
-    tmp_path, monkeypatch, capsys, mended
-):
-    """Whatever else went wrong, the log has the reason; a process that has had an error of the card's has had it."""
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """The study with a stand-in for its own processes, which write down what they were asked for."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     study, script, done = benchmark("study"), tmp_path / "stand_in.py", tmp_path / "done"
-    script.write_text(
-        f"import sys; sys.stdin.read(); open({str(done)!r}, 'w').write(' '.join(sys.argv[6:]))\n"
-        f"raise SystemExit({not mended})"
-    )
+    script.write_text(STAND_IN)
     monkeypatch.setattr(study, "__file__", str(script))
-    monkeypatch.setattr(study, "evaluate_all", lambda *_: ["left out: this"])
-    assert study.evaluate_last(tmp_path, tmp_path / "out", []) == ([] if mended else ["left out: this"])
-    names = [name for name, asked in study.EVALUATED.items() if asked.last]
-    assert done.read_text() == " ".join(["--beside --rounds ended", *(f"--only {name}" for name in names)])
-    assert capsys.readouterr().out.startswith("left out: this\n")
-    monkeypatch.setattr(study, "train", lambda *_: 1 / 0)
-    monkeypatch.setattr(
-        sys, "argv", ["study.py", "run", "--evaluate", "--out", str(tmp_path), "--only", "cifar100-tail"]
-    )
-    with pytest.raises(ZeroDivisionError):
-        study.main()
-    assert "left out: this" in capsys.readouterr().out, "the training's error takes its place at the end"
+    monkeypatch.setattr(study.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(study, "LOOKS", 0.1)
+    last, every = study.Evaluated(("tail",)), study.Evaluated(("probe",), ("ood",))
+    known = {"mini_imagenet-tail": last, "mini_imagenet": every, "mini_imagenet-known": every}
+    monkeypatch.setattr(study, "EVALUATED", known)
+
+    def run(fails="", only=("mini_imagenet-tail:random", "mini_imagenet"), minutes="5"):
+        shutil.rmtree(tmp_path / "fails", ignore_errors=True)
+        (tmp_path / "fails").mkdir()
+        for number, kind in enumerate(fails.split()):
+            (tmp_path / "fails" / f"{kind}.{number}").touch()
+        done.write_text("")
+        words = [word for name in only for word in ("--only", name)]
+        words = ["study.py", "run", "--data", "D", "--out", "O", "--minutes", minutes, "--evaluate", *words]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as end:
+            study.main()
+        lines = [line.replace("--data D --out O ", "") for line in done.read_text().splitlines()]
+        return end.value.code, lines
+
+    return run
+
+
+TRAINING = "run --again --together --minutes --only mini_imagenet-tail:random --only mini_imagenet"
+BESIDE = "evaluate --beside --rounds all --only mini_imagenet"
+BEHIND = "evaluate --rounds ended --only mini_imagenet-tail --only mini_imagenet"
+REST = "evaluate --only mini_imagenet-tail --only mini_imagenet"
+REST_CPU = "evaluate --arithmetic cpu --only mini_imagenet-tail --only mini_imagenet"
+
+
+def test_a_slice_trains_and_evaluates_in_processes_of_their_own(processes):
+    """Every round beside the training, on some of the cores, until its end; last rounds behind it."""
+    code, (first, *others) = processes()
+    assert (code, first) == (0, TRAINING)
+    assert sorted(others) == [f"{BESIDE} 4 4", BEHIND]
+    code, lines = processes(only=("mini_imagenet-tail",))
+    assert (code, len(lines)) == (0, 2), "no round but the last is asked for: nothing is beside"
+    assert [line.partition(" ")[0] for line in processes(only=())[1]].count("run") == 1
+
+
+def test_a_training_that_dies_is_begun_again_and_what_was_trained_is_evaluated(processes):
+    code, lines = processes("training")
+    assert code == 0
+    assert lines[:2] == [TRAINING] * 2
+    assert BEHIND in lines
+    code, lines = processes("training training training training")
+    assert code == 7
+    assert lines.count(TRAINING) == 3
+    assert BEHIND in lines
+    _, lines = processes("training training", minutes="0")
+    assert lines.count(TRAINING) == 1, "there is no time for another"
+
+
+def test_evaluations_that_die_beside_the_training_are_begun_again(processes):
+    code, lines = processes("dying dying")
+    assert (code, sorted(lines)) == (0, sorted([TRAINING, f"{BESIDE} 4 4", BEHIND]))
+    code, lines = processes("dying dying dying")
+    assert (code, lines) == (0, [TRAINING, BEHIND, REST]), "in the end, what it left"
+
+
+def test_evaluations_that_failed_are_tried_again_elsewhere(processes):
+    """In another process, which a broken card or a full memory of this one does not touch; then without the card."""
+    for fails, more in (("behind", [REST]), ("beside", [REST]), ("behind rest", [REST, REST_CPU])):
+        code, lines = processes(fails)
+        assert (code, lines[3:]) == (0, more)
+    code, lines = processes("behind beside rest cpu")
+    assert (code, lines[3:]) == (7, [REST, REST_CPU])
 
 
 def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch, capsys):
@@ -349,30 +423,6 @@ def test_beside_a_training_evaluations_go_on_until_its_end(tmp_path, monkeypatch
     assert study.evaluate_beside(tmp_path, None, "skip", []) == ["left out: this"]
     assert len(passes) == 4, "once more behind the end"
     assert capsys.readouterr().out == "left out: this\n", "told once"
-
-
-@pytest.mark.parametrize(
-    "command", ["echo said; exit 3", "set -e; echo said; (exit 3); echo more", "echo said\nexit 3 #"]
-)
-def test_a_command_in_the_background_has_an_end_and_its_journals_are_packed(tmp_path, command):
-    """However it ends: who waits for it pays for the machine."""
-    here, out = tmp_path / "here", tmp_path / "out"
-    for folder in ("src", "benchmarks", "results/study/one"):
-        (here / folder).mkdir(parents=True)
-    shutil.copy(BENCHMARKS / "slice.sh", here / "benchmarks")
-    (here / "results" / "study" / "slices.jsonl").write_text("{}\n")
-    out.mkdir()
-
-    def slice_(*words):
-        known = {**os.environ, "WORK": str(tmp_path / "work"), "OUT": str(out), "SHOW": "0"}
-        shell = ["bash", str(here / "benchmarks" / "slice.sh"), *words]
-        return subprocess.run(shell, env=known, capture_output=True, text=True, check=True).stdout
-
-    slice_("start", command)
-    assert slice_("wait", "5").splitlines()[-1] == "ended with 3"
-    assert (out / "slice.log").read_text() == "said\n"
-    with tarfile.open(out / "study.tar.gz") as packed:
-        assert {"study/one", "study/slices.jsonl"} <= {*packed.getnames()}
 
 
 def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):

@@ -78,8 +78,12 @@ class Evaluator:
         missing: str = "error",
         say: Callable[[str], Any] | None = None,
         runs: list[Run] | None = None,
+        failed: Callable[[Exception], Any] | None = None,
     ) -> int:
-        """Run tasks over the models that are there now; how many lines that makes. `runs` are those of the folder."""
+        """Run tasks over the models that are there now; how many lines that makes. `runs` are those of the folder.
+
+        With `failed`, what is raised for a model is told, and the next one is looked at.
+        """
         for task in tasks:
             if task not in TASKS:
                 raise unknown("task", task, TASKS)
@@ -87,15 +91,25 @@ class Evaluator:
             raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
         runs = read_runs(self.folder) if runs is None else runs
         found = places(runs, rounds=rounds, missing=missing, wanted=self._wanted(tasks, runs))
+        single = failed is not None and missing != "retrain"  # what is trained again is trained side by side
         done = 0
+        for some in [[place] for place in found] if single else [found]:
+            try:
+                done += sum(1 for _ in self._lines(tasks, some, say))
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed(error)
+        return done
+
+    def _lines(self, tasks: Sequence[str], found: list[Place], say: Callable[[str], Any] | None) -> Iterator[Line]:
         for subject in self._subjects(found):
             for task in self._left(tasks, read_evaluations(subject.run), subject.round):
                 line = _line(subject, task, self.wishes, TASKS[task](subject, self.wishes))
                 _append(subject.run, line)
-                done += 1
                 if say is not None:
                     say(f"{subject.run.strategy}, seed {subject.run.seed}, {line['labelled']:,} labels: {_brief(line)}")
-        return done
+                yield line
 
     def lost(self, tasks: Sequence[str], rounds: str = "ended") -> list[Place]:
         """The models of these rounds that these tasks would still look at, and which are not there."""
