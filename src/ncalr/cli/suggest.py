@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncalr.cli.query import Out, check_out, hand_out, read_ids
+from ncalr.cli.query import Out, check_picks_out, hand_out, read_ids
 
 USUAL = 100
 Ids = Annotated[
@@ -57,7 +57,7 @@ def run(
     from ncalr.learn.suggest import suggest
 
     if out is not None:
-        check_out(out, ".csv", ".json", ".npy")
+        check_picks_out(out, items, *(labels or []), ids, exclude)
     found = read_embeddings(items, labels, read_ids(ids))
     left = int((found.labels < 0).sum())
     picks = suggest(
