@@ -173,7 +173,7 @@ def test_files_and_folders_are_not_mixed_up(vectors, folder):
         ([folder, labels], "is no file"),
         ([folder, "--ids", labels], "is no file"),
         ([items, labels, "--strategy", "random"], "is a file of vectors"),
-        ([items], "items have a label; an audit with 3 folds needs more of them"),
+        ([items], "items have a label; an audit with 3 folds needs 6"),
     ):
         done = CliRunner().invoke(app, ["audit", *map(str, words)])
         assert isinstance(done.exception, BadInput)
@@ -182,7 +182,7 @@ def test_files_and_folders_are_not_mixed_up(vectors, folder):
         ((items, np.zeros(160, int)), "come from files, got ndarray; to give both as arrays, read the vectors first"),
         ((items, {0: "a"}), "come from files, got dict"),
         ((np.load(items), labels), r"labels from a file \(.*\) go with a file of vectors"),
-        ((np.load(items), {0: "a"}), "the vectors: 1 of 160 items have a label; an audit with 3 folds needs more"),
+        ((np.load(items), {0: "a"}), "the vectors: 1 of 160 items have a label; an audit with 3 folds needs 6"),
         ((np.load(items), ["a"] * 160), "all 160 labels are of one class"),
     ):
         with pytest.raises(BadInput, match=said):
@@ -201,3 +201,11 @@ def test_vectors_are_judged_with_a_loss_that_stands_wrong_labels_unless_told(vec
     with pytest.raises(BadInput, match="enough"):
         audit_vectors(*vectors[:2], recipe=recipe, device="cpu")
     assert seen == [("mlp", loss)]
+
+
+def test_progress_is_shown_beside_what_is_found(vectors, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert audit_vectors(np.load(vectors[0]), dict.fromkeys(range(20), "a") | {20: "b", 21: "b", 22: "b", 23: "b"}).rows
+    shown = capsys.readouterr()
+    assert "training 1 of 4" in shown.err
+    assert shown.out == ""

@@ -221,6 +221,30 @@ def test_suggest_where_nothing_is_left_says_so(tmp_path):
     assert (code, "all 3 items are excluded: none is left to pick" in errors) == (2, True)
 
 
+def test_what_people_wrote_is_not_replaced(embeddings, tmp_path):
+    """The same line again, from the history of the shell, would write picks over the labels of those before."""
+    items, labels = embeddings
+    picks = tmp_path / "picks.csv"
+    ask = ["suggest", items, labels, "-k", 2, "--strategy", "random", "--out"]
+    for _ in range(2):  # nobody has labelled them yet
+        assert run(*ask, picks)[2] == 0
+    for out in (labels, tmp_path / "." / labels.name):
+        before = labels.read_bytes()
+        _, errors, code = run(*ask, out)
+        assert (code, labels.read_bytes()) == (2, before)
+        assert "is read here, and --out would replace it" in errors
+    for head, told in (("id,label", True), ("ID;Label", True), ("id,labelled", False)):
+        by = ";" if ";" in head else ","
+        written = f"{head}\n1{by}cat\n2{by} \n3{by}\n"
+        picks.write_text(written)
+        _, errors, code = run(*ask, picks)
+        assert (code, "holds 1 labels, which would be lost" in errors) == ((2, True) if told else (0, False))
+        assert (picks.read_text() == written) == told
+    np.save(tmp_path / "probs.npy", np.full((4, 2), 0.5))
+    picks.write_text("id,label\n1,cat\n")
+    assert run("query", "-k", 1, "--strategy", "margin", "--probs", tmp_path / "probs.npy", "--out", picks)[2] == 2
+
+
 def test_query_without_a_model_names_suggest(embeddings):
     _, errors, code = run("query", "-k", 3, "--features", embeddings[0])
     assert code == 2

@@ -90,6 +90,19 @@ def test_class_numbers_that_pandas_wrote_as_floats(folder):
     assert read_embeddings(folder / "items.npy", labels).labels.tolist() == [10, 2, -1, 0, -1]
 
 
+def test_ids_that_pandas_wrote_as_floats(folder):
+    """As it does of a column that had an empty cell once; where ids are texts they stay as they are."""
+    labels = table(folder / "l.csv", ["id", "label"], [("2.0", "a"), ("0.0", "b")])
+    assert read_embeddings(folder / "items.npy", labels).labels.tolist()[:3] == [1, -1, 0]
+    names = np.array(["2.0", "2", "0.0", "0", "1"])
+    assert read_embeddings(folder / "items.npy", labels, names).labels.tolist() == [0, -1, 1, -1, -1]
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    typed = folder / "l.parquet"
+    parquet.write_table(pyarrow.table({"id": [2.0, 0.0], "label": ["a", "b"]}), typed)
+    assert read_embeddings(folder / "items.npy", typed).labels.tolist()[:3] == [1, -1, 0]
+
+
 def test_one_name_among_numbers(folder):
     labels = table(folder / "l.csv", ["id", "label"], [(3, "b"), ("extra_7", "a"), (0, "a")])
     found = read_embeddings(folder / "items.npy", labels)

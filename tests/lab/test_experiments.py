@@ -375,6 +375,8 @@ def test_lines_to_copy_stand_a_space_in_a_path(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.lab.session.carry_out", stop)
     done = CliRunner().invoke(app, ["run", "--out", str(tmp_path / "my runs")])
     assert f"Go on with: ncalr resume '{tmp_path}/my runs'\n" in done.output
+    done = CliRunner().invoke(app, ["run", "--out", str(tmp_path / "new")])
+    assert "stopped; nothing was begun yet\n" in done.output  # there is nothing to resume
 
 
 def test_runs_stop_by_a_rule_and_the_report_says_where(whole, tmp_path):
@@ -625,7 +627,7 @@ def test_the_board_shows_trainings_under_way(whole, monkeypatch, capsys):
         now[0] += 4.0
         board.trainings.step(0, epoch, 120)
     assert [row.plain for row in board.picture().renderables[1:]] == [
-        "3 runs together, seed 0, training 1 of 3: epoch 5 of 10, 30 images/s, 0:00:20 left",
+        "3 runs together, seed 0, training 1 of 3: epoch 5 of 10, 30 items/s, 0:00:20 left",
         "ncal, seed 1, training 1 of 3: epoch 0 of 10",
         "all trainings: about 0:01:28 left",
     ]

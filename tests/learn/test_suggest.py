@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from scipy.sparse import csr_array
 
 import ncalr
 from ncalr.errors import BadInput, MissingExtra
@@ -179,3 +181,61 @@ def test_progress_is_shown_beside_the_picks_and_not_among_them(problem, monkeypa
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "epoch" in shown.err
+
+
+class Frame:
+    """Of a DataFrame or a Series of pandas, what is looked at."""
+
+    iloc = None
+
+    def __init__(self, values, index):
+        self.values, self.index, self.ndim = np.asarray(values), np.asarray(index), np.ndim(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+    def tolist(self):
+        return self.values.tolist()
+
+
+def test_the_index_of_a_table_names_its_rows(problem):
+    """Of a table that was filtered or sorted, positions would be other rows, and labels those of others."""
+    vectors, labels = problem
+    rows, order = np.arange(N) * 3 + 7, np.random.default_rng(1).permutation(N)
+    expected = rows[suggest(5, vectors, labels).ids].tolist()
+    table = Frame(vectors, rows)
+    for given in (labels, Frame(labels, rows), Frame(labels[order], rows[order]), Frame(labels[:M], rows[:M])):
+        assert suggest(5, table, given).ids.tolist() == expected
+    assert suggest(5, table, Frame(labels, np.arange(N)), ids=rows).ids.tolist() == expected  # rows in their order
+    doubts = ncalr.audit_vectors(table, Frame(labels[order], rows[order])).rows
+    assert doubts == ncalr.audit_vectors(vectors, labels, ids=rows).rows
+    with pytest.raises(BadInput, match=r"labels are of no row .*: 0, 1, 2, .* have 7, 10, 13, .*labels\.to_numpy\(\)"):
+        suggest(5, table, Frame(labels, np.arange(N)))
+    with pytest.raises(BadInput, match=r"the index of the vectors names them, and ids must not repeat.*reset_index"):
+        suggest(5, Frame(vectors, rows // 9), labels)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_tensors_as_a_network_leaves_them(problem, kind):
+    vectors, labels = problem
+    tensor = torch.tensor(vectors).to(getattr(torch, kind)).requires_grad_()
+    same = suggest(5, tensor.detach().float().numpy(), labels)
+    assert suggest(5, tensor, torch.tensor(labels)).ids.tolist() == same.ids.tolist()
+
+
+def test_no_labels_yet_need_not_be_written_down(problem):
+    vectors, labels = problem
+    none = np.full_like(labels, -1)
+    assert suggest(5, vectors, strategy="typiclust").ids.tolist() == suggest(5, vectors, none, "typiclust").ids.tolist()
+    with pytest.raises(BadInput, match="no item has a label"):
+        suggest(5, vectors)
+
+
+def test_what_holds_no_vectors_is_told_how_to_get_them(problem):
+    with pytest.raises(BadInput, match=r"read the file first \(numpy\.load"):
+        suggest(5, "vectors.npy", problem[1])
+    with pytest.raises(BadInput, match=r"vectors\.toarray\(\) makes a sparse matrix so"):
+        suggest(5, csr_array(problem[0]), problem[1])

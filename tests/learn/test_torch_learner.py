@@ -14,7 +14,7 @@ import ncalr
 from ncalr.data import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.geometry import measure_collapse
-from ncalr.learn import Job, TorchLearner, feeds, gather, needs_of, recipe
+from ncalr.learn import Job, TorchLearner, feeds, gather, needs_of, recipe, torch_learner
 from ncalr.learn.measures import Sums, read
 from ncalr.learn.ranks import Ranks
 from ncalr.learn.slot import Slot, TrainingFailed
@@ -524,7 +524,7 @@ def test_classes_without_labels_and_with_one(pool, labels):
     few = np.concatenate([np.flatnonzero(labels == 0)[:20], np.flatnonzero(labels == 3)[:1]])
     model = learner().fit(Job(pool, few, labels[few], 10, needs=needs_of("ncal")))
     assert any("8 of 10 classes have no label yet" in note for note in model.record.notes)
-    assert any("1 classes have one label" in note for note in model.record.notes)
+    assert any("1 of 10 classes have a single label" in note for note in model.record.notes)
     assert len(ncalr.query("ncal", 5, ids=model.watched, classes=10, **model.evidence())) == 5
 
 
@@ -582,9 +582,10 @@ def test_progress_tells_what_happens(pool, labels):
         shown.check(0, 2, {"accuracy": 0.5, "nc1": 1.0})
         shown.step(0, 4, 128)
         text = shown.bars.tasks[0].fields["facts"]
-        assert "round 2" in text
-        assert "50.0%" in text
-        assert "images/s" in text
+        assert "round" not in text  # who trains several folds counts them so
+        assert "right on 50.0%" in text
+        assert "items/s" in text  # images, texts or vectors
+        assert shown.bars.tasks[0].description == ("training 1 of 2" if runs == 2 else "training")
         shown.stop()
 
 
@@ -682,10 +683,11 @@ def test_a_pool_that_is_only_predicted_is_not_asked_for_its_scales(pool, labels,
 def test_little_work_on_vectors_has_one_thread(digits, net, images, light, expected, monkeypatch):
     """Several wait for each other at every layer, and for whoever else computes; more work and images have all."""
     monkeypatch.setattr("ncalr.learn.slot.LIGHT", light)
-    seen, step, look = {"steps": set(), "looks": set()}, Slot._step, Slot.look
+    seen, step, look = {"steps": set(), "looks": set(), "sums": set()}, Slot._step, Slot.look
     note = lambda what: seen[what].add(torch.get_num_threads())  # noqa: E731
     monkeypatch.setattr(Slot, "_step", lambda slot, *rest: (note("steps"), step(slot, *rest))[1])
     monkeypatch.setattr(Slot, "look", lambda slot, x: (note("looks"), look(slot, x))[1])
+    monkeypatch.setattr(torch_learner, "Sums", lambda *given: (note("sums"), Sums(*given))[1])
     items = digits[0][:200] if images else digits[0][:200].reshape(200, -1).astype(np.float32)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -694,4 +696,15 @@ def test_little_work_on_vectors_has_one_thread(digits, net, images, light, expec
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert seen == {"steps": {expected}, "looks": {expected}}
+    assert seen == {"steps": {expected}, "looks": {expected}, "sums": {expected}}
+
+
+def test_steps_on_the_processor_leave_every_other_generator_alone(digits, monkeypatch):
+    """Torch writes down who asked, at every step, where it has no card: milliseconds, and memory that is kept."""
+    asked = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", asked.append)
+    for epochs in (3, 9):
+        learner(net="mlp(widths=32)", epochs=epochs).fit(
+            job(ArrayPool(digits[0].reshape(len(digits[0]), -1).astype(np.float32)), digits[1])
+        )
+    assert len(asked) <= 2 * 2  # once or twice a training

@@ -44,7 +44,7 @@ def run(
     from ncalr.evaluate.audit_run import audit_run, audit_vectors
 
     if out is not None:
-        check_out(out, ".csv")
+        check_out(out, ".csv", read=[folder, *(labels or []), ids])
     how: dict[str, Any] = {"folds": folds, "recipe": recipe, "device": device, "rivals": tuple(rival or ())}
     if folder.is_file():
         if strategy:

@@ -71,8 +71,6 @@ def run(
     """
     from ncalr.acquire.query import query
 
-    if out is not None:
-        check_out(out, ".csv", ".json", ".npy")
     arrays = {
         "features": features,
         "logits": logits,
@@ -88,6 +86,8 @@ def run(
         "labelled_probs": labelled_probs,
         "labelled_enhanced": labelled_enhanced,
     }
+    if out is not None:
+        check_picks_out(out, *arrays.values(), ids, exclude)
     given = {name: read_array(path) for name, path in arrays.items() if path is not None}
     given |= {"classes": classes, "seed": seed, "device": device}
     if pool is not None:
@@ -267,8 +267,26 @@ def _write_csv(rows: list[dict[str, Any]], file: Any) -> None:
     writer.writerows(rows)
 
 
-def check_out(out: Path, *suffixes: str) -> None:
-    """Raise where a file of these kinds cannot be written, before the work whose outcome it is for."""
+def check_picks_out(out: Path, *read: Path | None) -> None:
+    """As `check_out`, and raise where people have written labels into what would be replaced."""
+    from ncalr.data.tables import columns_of, open_table
+    from ncalr.errors import BadInput
+
+    check_out(out, ".csv", ".json", ".npy", read=read)
+    if out.suffix != ".csv" or not out.is_file():
+        return
+    for column in (name for name in columns_of(out) if name.casefold() == "label"):
+        cells = [cell for block in open_table(out).rows([column]) for cell in block.columns[column]]
+        filled = sum(bool(cell.strip()) for cell in cells)
+        if filled:
+            raise BadInput(f"{out} holds {filled:,} labels, which would be lost; write the picks to another file")
+
+
+def check_out(out: Path, *suffixes: str, read: Iterable[Path | None] = ()) -> None:
+    """Raise where a file of these kinds cannot be written, before the work whose outcome it is for.
+
+    What is `read` for that work is not replaced by it.
+    """
     from ncalr.errors import BadInput
 
     if out.suffix not in suffixes:
@@ -278,5 +296,7 @@ def check_out(out: Path, *suffixes: str) -> None:
         raise BadInput(f"there is no folder {out.parent} to write {out.name} to; make it first")
     if out.is_dir():
         raise BadInput(f"{out} is a folder, and --out is the file to write; give it another name")
+    if out.exists() and any(path is not None and path.exists() and path.samefile(out) for path in read):
+        raise BadInput(f"{out} is read here, and --out would replace it; give it another name")
     if not os.access(out.absolute().parent, os.W_OK):
         raise BadInput(f"the folder {out.absolute().parent} may not be written to; choose another place")

@@ -173,7 +173,9 @@ def _carry_out(plan: Any, out: Path, root: Path | None, device: str | None, engi
     try:
         _, page = carry_out(plan, out, root=root, device=device, engine=engine, address=address)
     except KeyboardInterrupt:
-        print(f"\nstopped; nothing is lost. Go on with: {shlex.join(['ncalr', 'resume', str(out)])}")
+        begun = (out / "experiment.json").exists()
+        more = f"nothing is lost. Go on with: {shlex.join(['ncalr', 'resume', str(out)])}"
+        print(f"\nstopped; {more if begun else 'nothing was begun yet'}")
         raise typer.Exit(130) from None
     found = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     if "noises" in found:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncalr.cli.query import Out, check_out, hand_out, read_ids
+from ncalr.cli.query import Out, check_picks_out, hand_out, read_ids
 
 USUAL = 100
 Ids = Annotated[
@@ -59,7 +59,7 @@ def run(
     from ncalr.learn.suggest import suggest
 
     if out is not None:
-        check_out(out, ".csv", ".json", ".npy")
+        check_picks_out(out, items, *(labels or []), ids, exclude)
     found = read_embeddings(items, labels, read_ids(ids))
     others = read_ids(exclude, texts=found.pool.ids.dtype.kind == "U")
     open_ = (found.labels < 0) & (True if others is None else ~np.isin(found.pool.ids, others))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.files import open_npy
-from ncalr.data.pool import ArrayPool
+from ncalr.data.pool import ArrayPool, checked_ids
 from ncalr.data.tables import (
     TABLES,
     Source,
@@ -32,6 +32,8 @@ from ncalr.data.tables import (
     numbers_as_names,
     open_table,
     pool_from,
+    untyped,
+    without_fractions,
 )
 from ncalr.errors import BadInput
 from ncalr.geometry.statistics import to_numpy
@@ -146,13 +148,48 @@ def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> Arra
     """A pool of vectors; whole numbers would be tokens there, and are none here. torch knows no other `KINDS`."""
     found = to_numpy(vectors)
     if found.ndim != 2 or found.dtype not in KINDS:
-        known = found.ndim == 2 and found.dtype.kind in "biuf"
-        mend = "; np.asarray(vectors, np.float32) makes them so" if known else ""
+        mend = ""
+        if found.ndim == 2 and found.dtype.kind in "biuf":
+            mend = "; np.asarray(vectors, np.float32) makes them so"
+        elif isinstance(vectors, str | Path):
+            mend = "; read the file first (numpy.load, or read_embeddings of ncalr.data.embeddings)"
+        elif hasattr(vectors, "toarray"):
+            mend = "; vectors.toarray() makes a sparse matrix so, sklearn's TruncatedSVD a narrow one"
         raise BadInput(
             f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
             f"(n, d), of 16, 32 or 64 bits{mend}"
         )
     return ArrayPool(found, ids)
+
+
+def by_index(vectors: Any, labels: Any, ids: Any) -> tuple[Any, Any]:
+    """Labels and ids of what may be from pandas: the index of a DataFrame names its rows, that of a Series its labels.
+
+    Where ids are given, or only one of the two is from pandas, rows and labels go by their order.
+    """
+    if ids is not None or not _has_index(vectors):
+        return labels, ids
+    try:
+        ids = checked_ids(vectors.index, len(vectors))
+    except BadInput as error:
+        raise BadInput(
+            f"the index of the vectors names them, and {error}; .reset_index(drop=True) numbers them"
+        ) from None
+    if not _has_index(labels) or labels.ndim != 1:
+        return labels, ids
+    whose = checked_ids(labels.index, len(labels))
+    strangers = whose[~np.isin(whose, ids)]
+    if len(strangers):
+        raise BadInput(
+            f"{len(strangers):,} of {len(whose):,} labels are of no row of the vectors, by their indices: "
+            f"{some(strangers)}; the vectors have {some(ids)}. Where both are in the same order: labels.to_numpy()"
+        )
+    return dict(zip(whose.tolist(), labels.tolist(), strict=True)), ids
+
+
+def _has_index(value: Any) -> bool:
+    """Whether it is a DataFrame or a Series of pandas."""
+    return hasattr(value, "index") and hasattr(value, "iloc")
 
 
 def _table(path: Path) -> Source:
@@ -184,6 +221,8 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
         return np.full(len(pool), UNLABELLED, np.int64), []
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
     whose, places = ids_from(source, whom), pool.ids
+    if whose.dtype.kind == "U" and places.dtype.kind != "U":
+        whose = np.array(untyped(without_fractions(whose.tolist())))
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
         whose, places = whose.astype(str), places.astype(str)
     known = np.isin(whose, places)

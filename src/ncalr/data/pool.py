@@ -117,7 +117,8 @@ def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:
     if wanted.size and wanted.dtype.kind not in "iuU":
         raise BadInput(f"ids must be whole numbers or texts, got {wanted.dtype}")
     if wanted.size and (wanted.dtype.kind == "U") != (pool.ids.dtype.kind == "U"):
-        raise BadInput(f"ids are {wanted.dtype} and the pool's ids {pool.ids.dtype}: give the same kind of ids")
+        kinds = ["whole numbers", "texts"][:: -1 if wanted.dtype.kind == "U" else 1]
+        raise BadInput(f"ids are {kinds[0]} and the pool's ids {kinds[1]}: give the same kind of ids")
     order = np.argsort(pool.ids, kind="stable")
     found = np.searchsorted(pool.ids, wanted, sorter=order)
     positions = order[np.minimum(found, len(order) - 1)]

@@ -295,7 +295,7 @@ def _blame(source: Source, block: Block, given: Any, width: int | None, columns:
 
 
 def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
-    values = column.values if source.format.typed else _untyped(column.values)
+    values = [_whole(value) for value in column.values] if source.format.typed else untyped(column.values)
     seen: dict[Any, int] = {}
     for value, row in zip(values, column.rows, strict=True):
         where = source.at(row)
@@ -315,7 +315,7 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
     return np.array(values)
 
 
-def _untyped(values: list[Any]) -> list[Any]:
+def untyped(values: list[Any]) -> list[Any]:
     """Whole numbers where every value is written as one and as nothing else ("007" is a text), otherwise texts.
 
     Those that do not fit 64 bits with a sign, as a UUID in digits, are texts.
@@ -360,9 +360,9 @@ def _labels(
             f"{source.at(row)}: no label in {column.name!r} ({there.count(False):,} of {len(there):,} rows have none); "
             f"fill them, or {advice}"
         )
-    found = [_whole(value) for value, full in zip(given, there, strict=True) if full]
+    found = [_class_of(value) for value, full in zip(given, there, strict=True) if full]
     rows = [row for row, full in zip(column.rows, there, strict=True) if full]
-    values = found if source.format.typed or classes is not None else _untyped(_without_fractions(found))
+    values = found if source.format.typed or classes is not None else untyped(without_fractions(found))
     names = list(classes) if classes is not None else _class_names(values, f"{source.path}, column {column.name!r}")
     number = {name: at for at, name in enumerate(names)}
     labels = np.full(len(there), 0 if missing is None else missing, np.int64)
@@ -383,14 +383,17 @@ def _labels(
     return labels, names
 
 
+def _class_of(value: Any) -> Any:
+    """What a cell says of a class: True and False are names."""
+    return str(value) if isinstance(value, bool) else _whole(value)
+
+
 def _whole(value: Any) -> Any:
-    """A whole number written as a float: pandas does so where a column has empty cells. True and False are texts."""
-    if isinstance(value, bool):
-        return str(value)
+    """A whole number written as a float: pandas does so where a column has empty cells."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _without_fractions(values: list[str]) -> list[str]:
+def without_fractions(values: list[str]) -> list[str]:
     """The same in a file without types: 1.0, 2.0, ... where all are so."""
     fractions = [re.fullmatch(r"(-?\d+)\.0+", value) for value in values]
     return [found[1] if found else "" for found in fractions] if all(fractions) else values

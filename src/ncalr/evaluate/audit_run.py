@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.dataset import load
-from ncalr.data.embeddings import Embeddings, read_embeddings, vector_pool
+from ncalr.data.embeddings import Embeddings, by_index, read_embeddings, vector_pool
 from ncalr.data.fingerprint import fingerprint
 from ncalr.data.pool import positions_of
 from ncalr.data.tables import numbers_as_names
@@ -94,7 +94,7 @@ def audit_vectors(
     whose = str(items) if isinstance(items, str | Path) else "the vectors"
     if known.sum() < 2 * folds:
         raise BadInput(
-            f"{whose}: {known.sum()} of {len(known)} items have a label; an audit with {folds} folds needs more of them"
+            f"{whose}: {known.sum()} of {len(known)} items have a label; an audit with {folds} folds needs {2 * folds}"
         )
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
@@ -105,6 +105,7 @@ def _given(vectors: Any, labels: Any, ids: Any) -> Embeddings:
     """Arrays in the place of files."""
     if isinstance(labels, str | Path):
         raise BadInput(f"labels from a file ({labels}) go with a file of vectors; got the vectors as an array")
+    labels, ids = by_index(vectors, labels, ids)
     pool = vector_pool(vectors, ids)
     numbers, names = class_numbers(labels, pool)
     return Embeddings(pool, numbers, names or numbers_as_names(int(numbers.max(initial=-1)), "the labels"))
@@ -176,7 +177,9 @@ def _chosen(runs: list[Run], strategy: str, seed: int | None) -> Run:
     return found[0]
 
 
-def tolerant_learner(network: str, named: str, device: Any, *, change: bool = True) -> Any:
+def tolerant_learner(
+    network: str, named: str, device: Any, *, change: bool = True, progress: bool | None = None
+) -> Any:
     """A learner for the folds: the run's recipe, with a loss that does not learn wrong labels by heart."""
     from ncalr.learn import TorchLearner
     from ncalr.learn.recipes import recipe
@@ -184,7 +187,7 @@ def tolerant_learner(network: str, named: str, device: Any, *, change: bool = Tr
     chosen = recipe(named)
     if change and chosen.loss == "cross_entropy" and not chosen.mixup:
         chosen = replace(chosen, loss="elr")
-    return TorchLearner(network, chosen, device=device, progress=False, together=6)
+    return TorchLearner(network, chosen, device=device, progress=progress, together=6)
 
 
 def _shares(found: Audit, classes: list[str]) -> dict[str, Any]:

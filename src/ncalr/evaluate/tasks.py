@@ -242,7 +242,7 @@ def audit(subject: Subject, wishes: Wishes) -> Evaluation:
 
     dataset, classes = subject.dataset, _classes(subject)
     own = subject.experiment
-    learner = tolerant_learner(own.network, own.recipe, subject.device)
+    learner = tolerant_learner(own.network, own.recipe, subject.device, progress=False)
     fitted = crossfit(learner, dataset.pool, subject.ids, subject.labels, classes, seed=wishes.seed)
     found = judge(fitted.features, fitted.logits, subject.labels, fitted.log, classes=classes, folds=fitted.folds)
     assert found.share is not None  # noqa: S101 (cross-fitting gives logits)

@@ -1,6 +1,6 @@
 """One live table of all runs: strategies down, budgets across, the mean accuracy over the seeds so far.
 
-Below it, a line for each training under way: epoch, images a second, and the time that is left at that pace; and one
+Below it, a line for each training under way: epoch, items a second, and the time that is left at that pace; and one
 for all that is still to be trained, as images to be seen over images a second so far. An epoch only writes down where
 it is; the table is drawn four times a second, whatever the trainings do.
 """
@@ -80,7 +80,7 @@ class Trainings(Progress):
         if one.epoch == one.first or not spent:
             return where
         left = timedelta(seconds=round(spent / (one.epoch - one.first) * (epochs - one.epoch)))
-        return f"{where}, {one.images / spent:,.0f} images/s, {left} left"
+        return f"{where}, {one.images / spent:,.0f} items/s, {left} left"
 
 
 class Board:

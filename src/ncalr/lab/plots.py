@@ -178,7 +178,7 @@ def class_histogram(counts: Mapping[str, Any], names: list[str]) -> str:
     if len(names) <= 20:
         axes.set_xticks(np.arange(len(names)) + 0.4 - width / 2, names, fontsize=8)
     axes.set_ylabel("picked, a run")
-    axes.legend(frameon=False, fontsize=9, ncols=3)
+    figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)  # bars are everywhere else
     return _svg(figure)
 
 

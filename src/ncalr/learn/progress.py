@@ -30,7 +30,7 @@ class Progress:
 
 
 class Terminal(Progress):
-    """A live line a run: round, epoch, accuracy, NC1, images a second, time left."""
+    """A live line a training: epoch, accuracy, NC1, items a second, time left."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -64,14 +64,15 @@ class Terminal(Progress):
         self.images += images
         rate = self.images / max(time.perf_counter() - self.began, 1e-9)
         if run not in self.tasks:
-            name = f"run {run + 1} of {self.runs}" if self.runs else f"training {run + 1}"
+            of = f" of {self.runs}" if self.runs else ""
+            name = "training" if self.runs == 1 else f"training {run + 1}{of}"
             self.tasks[run] = self.bars.add_task(name, total=self.own.get(run, self.epochs), facts="")
-        facts = f"{self.facts.get(run, '')}{rate:,.0f} images/s"
+        facts = f"{self.facts.get(run, '')}{rate:,.0f} items/s"
         self.bars.update(self.tasks[run], completed=epoch, facts=facts)
 
-    def check(self, run: int, round_: int, facts: dict[str, float]) -> None:
+    def check(self, run: int, round_: int, facts: dict[str, float]) -> None:  # noqa: ARG002 (some count folds by it)
         """The labelled set was looked at."""
-        self.facts[run] = f"round {round_}, accuracy {facts['accuracy']:.1%}, NC1 {facts['nc1']:.3g}, "
+        self.facts[run] = f"right on {facts['accuracy']:.1%}, NC1 {facts['nc1']:.3g}, "
 
     def done(self, run: int) -> None:
         """One training ended."""

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
-from ncalr.data.embeddings import vector_pool
+from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
+from ncalr.geometry.statistics import to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
 from ncalr.types import Picks
 
@@ -33,7 +34,7 @@ PLAIN = frozenset({"features", "labelled_features", "labels"})
 def suggest(
     k: int,
     features: Any,
-    labels: Any,
+    labels: Any = None,
     strategy: str = "ncal",
     *,
     ids: Any = None,
@@ -45,7 +46,8 @@ def suggest(
     """The k items to label next, most wanted first, of `features` (n, d) with the `labels` so far.
 
     `labels` are class numbers (n,), -1 for items without, or names (n,), empty or None for those, or a dictionary of
-    ids and either. `ids` name the items (positions if none are given), `exclude` lists ids not to pick beside the
+    ids and either; none at all for the very first items. `ids` name the items (if none are given the index of a
+    DataFrame does, or their positions), `exclude` lists ids not to pick beside the
     labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
     learnt.
 
@@ -56,6 +58,7 @@ def suggest(
     >>> len(picks), bool((picks.ids >= 40).all())
     (5, True)
     """
+    labels, ids = by_index(features, labels, ids)
     pool = vector_pool(features, ids)
     labels, names = class_numbers(labels, pool)
     classes = classes or len(names) or None
@@ -89,13 +92,15 @@ def suggest(
 def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[str]]:
     """A class number for each item, -1 where there is none, and the names of the classes where names were given."""
     n = len(pool)
+    if labels is None:
+        return np.full(n, UNLABELLED, np.int64), []
     if isinstance(labels, Mapping):
         places = positions_of(pool, np.array([*labels]))
         numbers, names = _numbered(np.array([*labels.values()], object))
-        found = np.full(n, -1, np.int64)
+        found = np.full(n, UNLABELLED, np.int64)
         found[places] = numbers
         return found, names
-    given = np.array(labels, object) if isinstance(labels, list | tuple) else np.asarray(labels)
+    given = np.array(labels, object) if isinstance(labels, list | tuple) else to_numpy(labels)
     if given.shape != (n,):
         raise BadInput(
             f"labels must be a class for each of the {n} items, -1 (or no name) where there is none, got {given.dtype} "

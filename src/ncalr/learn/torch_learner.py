@@ -244,7 +244,7 @@ class TorchLearner:
         for _, (f, z) in slot.sweep(slot.feed, ranks.share(task.positions)):
             features.append(f)
             logits.append(z)
-        with slot.on(), torch.no_grad():
+        with slot.on(), torch.no_grad(), slot.threads(len(task.positions) * features[0].shape[1] * task.classes):
             labels = slot.labels[ranks.part(len(task.positions))]
             sums = Sums(torch.cat(features), torch.cat(logits), labels, task.classes, ranks.add)
             ranks.least(slot.bad)
@@ -599,4 +599,5 @@ def _note_small_classes(task: Task, record: Record) -> None:
     if (counts == 0).any():
         record.notes.append(f"{int((counts == 0).sum())} of {task.classes} classes have no label yet")
     if (counts == 1).any():
-        record.notes.append(f"{int((counts == 1).sum())} classes have one label: nc1 and cdnv flatter them")
+        few = f"{int((counts == 1).sum())} of {task.classes} classes have a single label"
+        record.notes.append(f"{few}: it is its own mean, so that the collapse (nc1, cdnv) looks further than it is")
