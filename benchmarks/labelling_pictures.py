@@ -149,6 +149,8 @@ def shoot(me, name, size):
         picture(what, wait)
         page.keyboard.press("Escape")
 
+    page.wait_for_selector("#guide:not([hidden])")  # open at the first visit
+    page.keyboard.press("Escape")
     picture("", 0.8)
     opened("?", "help_", 0.4)
     opened("h", "history_", 1.2)
