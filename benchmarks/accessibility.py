@@ -95,6 +95,9 @@ def screens(browser, site, many, visit, options):
     page.click("#view-team")
     page.wait_for_selector("#export-csv")
     yield "team", page
+    page.click("#items-button")
+    page.wait_for_selector("#items-list li")
+    yield "items", page
     page.context.close()
     me = visit(browser.new_context(**options)).open(many.link("Ada Lovelace", "owner")).ready()
     yield "text, many classes", me.page

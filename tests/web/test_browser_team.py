@@ -64,3 +64,40 @@ def test_the_team_view_goes_on_saying_what_is_so_and_leaves_what_is_written(brow
     own.page.wait_for_selector("text=Saved as version 2")
     assert site.desk.store.read(projects.guideline) == "# Half a sentence"
     assert own.troubles == []
+
+
+def test_an_owner_looks_through_the_items_of_a_class_changes_one_and_has_one_asked_again(browser, site):
+    site.desk.project(items=8)
+    site.desk.person("own", "owner")
+    site.desk.label("ann", 0)
+    mine, _ = site.desk.label("own", 0)
+    site.desk.label("ann", 1)
+    own = visit(browser, site, "own", "owner").ready()
+    own.page.click("#view-team")
+    own.page.click("#items-button")
+    cards = own.page.locator("#items-list li")
+    own.page.wait_for_selector("#items-list li")
+    assert cards.count() == 2
+    own.page.click("#items-list >> text=Ask again")
+    own.page.wait_for_selector("#items-list button:disabled >> text=Asked")
+    own.page.select_option("#items-choice", label="dog")
+    own.page.wait_for_selector("#items-list li:only-child")
+    own.page.select_option("#items-choice", label="cat")
+    own.page.click("#items-list li:only-child >> text=Change")  # the other one is open again
+    own.page.wait_for_selector(f"body[data-item='{mine.item}']")
+    own.page.wait_for_selector("text=Changing an old answer: you said cat")
+    own.page.keyboard.press("3")
+    own.page.wait_for_selector("#changing[hidden]", state="attached")
+    own.saved()
+    assert site.desk.state(mine.item)["answer"] == 2
+    assert site.desk.counter("closed") == 2
+    assert own.troubles == []
+
+
+def test_the_items_are_for_owners(browser, site):
+    site.desk.project(items=8)
+    site.desk.label("ann", 0)
+    eve = visit(browser, site, "eve", "reviewer").ready()
+    eve.page.click("#view-team")
+    eve.page.wait_for_selector("#team .bars")
+    assert eve.page.locator("#items-button").count() == 0

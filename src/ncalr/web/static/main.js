@@ -6,6 +6,7 @@ import { Outbox, waitingOfOthers } from "./outbox.js";
 import { Labelling, freshness, words } from "./label.js";
 import { notice } from "./notices.js";
 import { showHistory as listHistory } from "./history.js";
+import { showItems } from "./items.js";
 import { Guide } from "./guide.js";
 import { listKeys } from "./help.js";
 import { isWriting, meaning } from "./keys.js";
@@ -363,6 +364,7 @@ function wire() {
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
   document.addEventListener("team", () => renewTeam(me, project, true).catch(() => connected(false)));
+  document.addEventListener("items", () => showItems(project, (entry) => labelling.change(entry)));
   document.addEventListener("guideline", () => { guide.paint(); guide.read(); }); // whoever wrote them has seen them
   document.addEventListener("visibilitychange", refresh);
   window.addEventListener("online", refresh);

@@ -15,11 +15,11 @@ export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
   const tiles = [folks(found, me)];
   if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project, found.model));
-  $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, el("div", { id: "figures" }, ...figures(found, project)), ...tiles));
+  $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, el("div", { id: "figures" }, ...figures(found, project, me.role === "owner")), ...tiles));
 }
 
-function figures(found, project) {
-  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found), agreement(found)];
+function figures(found, project, owns) {
+  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found, owns && found.progress.closed > 0), agreement(found)];
   if (shown(found.curve).length > 1) tiles.push(learning(found));
   if (found.card.length) tiles.push(card(found));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
@@ -32,7 +32,7 @@ export async function renewTeam(me, project, wanted = false) {
   const [place, people] = [$("figures"), $("people")];
   if (!place || (!wanted && String(getSelection()) !== "")) return;
   const free = (part) => wanted || !part.contains(document.activeElement);
-  if (free(place)) place.replaceChildren(...figures(found, project));
+  if (free(place)) place.replaceChildren(...figures(found, project, me.role === "owner"));
   if (!free(people)) return;
   const at = people.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
   people.replaceChildren(list(found, me));
@@ -120,11 +120,12 @@ function learning(found) {
   return box;
 }
 
-function classes(found) {
+function classes(found, looks) {
   const rows = found.progress.classes.slice().sort((a, b) => b.count - a.count);
   const missing = rows.filter((row) => !row.count).length;
   const drawn = bars(rows.map((row) => ({ name: row.name, value: row.count, label: row.count.toLocaleString() })));
   return tile("Labels by class", rows.length > SEVERAL ? el("div", { class: "tall", tabindex: 0, role: "region", "aria-label": "Labels by class" }, drawn) : drawn,
+    looks ? el("button", { id: "items-button", onclick: () => document.dispatchEvent(new CustomEvent("items")) }, "Look at the items") : null,
     missing && missing < rows.length ? el("p", {}, `${missing} of ${rows.length} classes ${missing === 1 ? "has" : "have"} none yet.`) : null);
 }
 
