@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chromium import visit
 
-from ncalr.web.store import projects, schema
+from ncalr.web.store import projects, review, schema
 from ncalr.web.store.projects import NewItem
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -85,3 +85,32 @@ def test_no_guidelines_open_no_panel(browser, site):
     me = visit(browser, site).ready()
     me.page.wait_for_selector("#progress-text:has-text('0 of 5')")
     assert not me.page.is_visible("#guide")
+
+
+def test_on_a_phone_a_button_leads_from_the_guidelines_to_the_items(browser, site):
+    items = [NewItem(str(at), str(at)) for at in range(5)]
+    projects.create(site.desk.store, "p", "text", ["x", "y"], items, guideline="# Look twice")
+    me = visit(browser, site, **PHONE)
+    me.page.tap("#guide >> text=Go on")
+    assert me.page.is_hidden("#guide")
+    me.ready()
+
+
+def test_a_second_look_and_a_decision_say_what_is_asked(browser, site):
+    site.desk.project(items=3, votes=2)
+    site.desk.person("own", "owner")
+    lease, _ = site.desk.label("ann", 0)
+    site.desk.say("ben", lease.item, 1)
+    lease, _ = site.desk.label("ann", 0)
+    site.desk.say("ben", lease.item, 0)
+    [number] = [row["item_id"] for row in site.desk.rows(schema.state) if row["status"] == "labelled"]
+    site.desk.store.write(lambda conn: review.enqueue(conn, 1, [review.Doubt(number, 1.0, None, "why")], [], 0))
+    own = visit(browser, site, "own", "owner").ready()
+    assert own.page.is_hidden("#said")
+    own.page.click("#view-review")
+    own.page.wait_for_selector("#said:has-text('Somebody has labelled this already')")
+    own.page.click("#view-adjudicate")
+    own.page.wait_for_selector("#said:has-text('You decide.') >> text=1 says: cat")
+    own.page.click("#view-label")
+    own.page.wait_for_selector("#said", state="hidden")
+    assert own.troubles == []

@@ -43,12 +43,13 @@ function card(item, project, change) {
       note.classList.add("only-heard"); // who sees has it on the button
       button.disabled = true;
       button.textContent = "Asked";
+      button.setAttribute("aria-label", `Asked: ${called}`);
     } catch (problem) { note.textContent = problem.gone ? "No connection." : `${problem.message[0].toUpperCase()}${problem.message.slice(1)}.`; }
   };
   const own = item.own;
   const button = own
     ? el("button", { class: "quiet", "aria-label": `Change: ${called}`, onclick: () => { $("items").close(); change(own); } }, "Change")
-    : el("button", { class: "quiet", "aria-label": `Ask somebody else: ${called}`, onclick: again }, "Ask again");
+    : el("button", { class: "quiet", "aria-label": `Ask again: ${called}`, onclick: again }, "Ask again");
   const several = item.votes > 1 && item.confidence < 1 ? `${Math.round(item.confidence * item.votes)} of ${item.votes} agree` : "";
   const differs = own && item.answer !== null && own.answer !== item.answer ? `you: ${words(project, own)}` : "";
   return el("li", {},

@@ -83,8 +83,7 @@ export class Labelling {
     else item.shown = item.shown ?? Date.now() / 1000;
     this.suggest(item);
     this.tellChanging(item);
-    if (this.purpose === "adjudicate") this.opinions(item);
-    show($("said"), this.purpose === "adjudicate");
+    this.tellPurpose(item);
     this.finder?.reset();
     document.body.dataset.item = item.item;
   }
@@ -115,10 +114,18 @@ export class Labelling {
     await this.open(from);
   }
 
+  // Whoever is here for the first time learns what is asked of them.
+  tellPurpose(item) {
+    show($("said"), this.purpose !== "label");
+    if (this.purpose === "adjudicate") this.opinions(item);
+    else $("said").replaceChildren("Somebody has labelled this already. Say what you see: what was said is not shown, and it may well be right.");
+  }
+
   async opinions(item) {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
-    $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
+    if (item !== this.queue.current) return; // answered meanwhile
+    $("said").replaceChildren("You decide. ", ...said.map((entry) => el("span", { class: "opinion" },
       `${entry.people} ${entry.people === 1 ? "says" : "say"}: `, el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 

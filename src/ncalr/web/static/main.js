@@ -359,7 +359,7 @@ function flipTheme() {
 function wire() {
   for (const name of VIEWS) $(`view-${name}`).addEventListener("click", () => choose(name));
   $("guide-button").addEventListener("click", EVERYWHERE.guide);
-  $("guide-close").addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
+  for (const name of ["guide-close", "guide-done"]) $(name).addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
   $("help-button").addEventListener("click", EVERYWHERE.help);
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
