@@ -65,7 +65,7 @@ def ask_again(conn: Connection, key: str) -> int:
     left = select(func.count()).where(people.c.active.is_(true()), people.c.id.not_in(heard))
     if not conn.execute(left).scalar_one():
         raise BadInput("everybody has answered it already: change your own answer, or invite somebody")
-    wanted = max(found.votes, found.needed or projects.load(conn).votes) + 1
+    wanted = int(max(found.votes, found.needed or projects.load(conn).votes)) + 1
     answers.need(conn, found.item_id, wanted)
     if conn.execute(verdict).one().status != "open":
         raise BadInput("a reviewer has decided it, which stands")
