@@ -71,6 +71,8 @@ def screens(browser, site, many, visit, options):
     yield "door", page
     me = visit(browser.new_context(**options)).open(site.link("Ada Lovelace", "owner")).ready()
     page = me.page
+    page.wait_for_selector("#guide:not([hidden])")  # open at the first visit
+    page.keyboard.press("Escape")
     yield "label", page
     page.click("#light-button")
     yield "light and contrast", page
@@ -93,6 +95,9 @@ def screens(browser, site, many, visit, options):
     page.click("#view-team")
     page.wait_for_selector("#export-csv")
     yield "team", page
+    page.click("#items-button")
+    page.wait_for_selector("#items-list li")
+    yield "items", page
     page.context.close()
     me = visit(browser.new_context(**options)).open(many.link("Ada Lovelace", "owner")).ready()
     yield "text, many classes", me.page

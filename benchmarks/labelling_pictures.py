@@ -139,6 +139,7 @@ def door(browser, site, options, name):
 
 def shoot(me, name, size):
     page = me.page
+    window = page.viewport_size
 
     def picture(what, wait):
         time.sleep(wait)
@@ -149,6 +150,8 @@ def shoot(me, name, size):
         picture(what, wait)
         page.keyboard.press("Escape")
 
+    page.wait_for_selector("#guide:not([hidden])")  # open at the first visit
+    page.keyboard.press("Escape")
     picture("", 0.8)
     opened("?", "help_", 0.4)
     opened("h", "history_", 1.2)
@@ -169,6 +172,10 @@ def shoot(me, name, size):
     if size == "desktop":
         page.set_viewport_size({"width": 1280, "height": 1750})
     picture("team_", 0.3)
+    page.set_viewport_size(window)
+    page.click("#items-button")
+    page.select_option("#items-choice", label="7")
+    picture("items_", 1.5)
     page.goto("about:blank")  # what it held goes back
     time.sleep(0.5)
     page.context.close()

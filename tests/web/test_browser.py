@@ -97,7 +97,7 @@ def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digit
         database.close()
         assert strategy > 5  # the queue changed
         page.keyboard.press("w")
-        page.wait_for_selector("#why[open] svg")
+        page.wait_for_selector("#why[open] .bars")
         page.keyboard.press("Escape")
 
         page.wait_for_selector("#view-review:not([hidden])", timeout=300000)  # check a doubtful label
@@ -240,8 +240,7 @@ def test_nothing_that_people_write_is_ever_run(browser, site):
     )
     me = visit(browser, site, PAYLOAD, "owner").ready()
     assert me.page.inner_text("#text") == PAYLOAD
-    me.page.keyboard.press("g")
-    me.page.wait_for_selector("#guide:not([hidden])")
+    me.page.wait_for_selector("#guide:not([hidden])")  # open at the first visit
     me.page.keyboard.press("Escape")
     me.press("1")
     me.saved()

@@ -82,7 +82,7 @@ def test_the_guidelines_stand_beside_the_answers(browser, site, width):
     site.desk.project(items=5)
     site.desk.store.write(lambda conn: projects.write_guideline(conn, 1.0, "# What is what\n\nLook twice."))
     me = visit(browser, site, viewport={"width": width, "height": 800}).ready()
-    me.page.keyboard.press("g")
+    me.page.wait_for_selector("#guide:not([hidden])")
     guide = box(me.page, "#guide")
     for selector in ("#stage", "#answers", "#foot", "#others button:last-child"):
         part = box(me.page, selector)

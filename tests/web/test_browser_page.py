@@ -650,7 +650,7 @@ def test_guidelines_have_links_numbers_and_tables(browser, site):
     items = [NewItem("a", "a")]
     projects.create(site.desk.store, "p", "text", ["x", "y"], items, guideline=GUIDE)
     me = visit(browser, site).ready()
-    me.page.keyboard.press("g")
+    me.page.wait_for_selector("#guide:not([hidden])")
     guide = me.page.locator("#guide-text")
     assert guide.locator("ol li").all_inner_texts() == ["look", "then press"]
     links = guide.locator("a")

@@ -44,6 +44,8 @@ TABLE = {
     ("GET", "/api/leases/{token}/why"): "annotator",
     ("GET", "/api/team"): "reviewer",
     ("GET", "/api/disputes/{lease}"): "reviewer",
+    ("GET", "/api/items"): "owner",
+    ("POST", "/api/items/{key}/again"): "owner",
     ("POST", "/api/leases/clear"): "owner",
     ("POST", "/api/invitations"): "owner",
     ("POST", "/api/people/{key}/link"): "owner",

@@ -12,6 +12,7 @@
 | GET /api/history              | annotator | own answers                                                 |
 | GET /api/items/{key}/…        | annotator | the picture; why it was picked (own, after the answer)      |
 | GET /api/team, /api/disputes  | reviewer  | the team view; what people disagree about                   |
+| GET /api/items, POST …/again  | owner     | items by what became of them; one more opinion on one       |
 | everything else               | owner     | people, invitations, settings, guidelines, exports          |
 """
 
@@ -44,7 +45,7 @@ from ncalr.web.folder import Folder
 from ncalr.web.guard import MEDIA_POLICY, Address, Guard, TooLarge
 from ncalr.web.limits import Limit, TooMany, Turns
 from ncalr.web.media import SIZES, CannotShow, Media, NotThere
-from ncalr.web.store import Store, again, answers, people, projects, queue, schema
+from ncalr.web.store import Store, again, answers, listing, people, projects, queue, schema
 from ncalr.web.store.answers import Conflict, NoSuchItem
 from ncalr.web.store.database import NoRoom
 from ncalr.web.store.people import NotAllowed, Person, Spent
@@ -560,6 +561,26 @@ def _add_team(app: FastAPI, office: Office) -> None:
     @app.get("/api/team")
     def team(_person: Reviewer) -> dict[str, Any]:
         return store.read(lambda conn: figures.team(conn, store.clock.now(), office.training))
+
+    @app.get("/api/items")
+    def listed(
+        person: Owner,
+        status: Annotated[str, Query(max_length=16)] = "labelled",
+        answer: Number | None = None,
+        after: Number = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 60,
+    ) -> list[dict[str, Any]]:
+        def look(conn: Any) -> list[dict[str, Any]]:
+            found = _named(conn, listing.page(conn, person, status, answer, after, limit))
+            own = [item["own"] for item in found if item["own"]]
+            told = dict(zip((entry["id"] for entry in own), _named(conn, own), strict=True))
+            return [{**item, "own": told[item["own"]["id"]] if item["own"] else None} for item in found]
+
+        return store.read(look)
+
+    @app.post("/api/items/{key}/again")
+    def ask_again(_person: Owner, key: Key) -> dict[str, int]:
+        return {"wanted": store.write(lambda conn: listing.ask_again(conn, key))}
 
     @app.get("/api/disputes/{lease}")
     def dispute(person: Reviewer, lease: Key) -> list[dict[str, Any]]:

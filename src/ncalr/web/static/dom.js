@@ -33,6 +33,9 @@ export function say(text) {
   requestAnimationFrame(() => { $("announce").textContent = text; });
 }
 
+// A name as it is, that may go on in the next line after what joins its words: "staffordshire_bull_terrier".
+export const breakable = (name) => name.match(/[^_/.-]*[_/.-]*/g).filter(Boolean).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
+
 export const percent = (share, digits = 0) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)}\u202f%`);
 
 export function ago(seconds) {

@@ -2,22 +2,15 @@
 
 import { el, percent } from "./dom.js";
 
-export function bars(rows, most = 0, width = 420) {
-  const height = 30;
+// Names and numbers are as large as any text, however wide the place is: a drawing that is scaled would shrink them.
+export function bars(rows, most = 0) {
   const longest = most || Math.max(...rows.map((row) => row.value), 1e-9);
-  const name = 14 + 7.4 * Math.min(17, Math.max(...rows.map((row) => row.name.length), 2));
-  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${rows.length * height}`, role: "img", "aria-label": rows.map((row) => `${row.name}: ${row.label}`).join(", ") });
-  rows.forEach((row, at) => {
-    const y = at * height;
-    const room = width - name - 16 - 7.4 * Math.max(...rows.map((each) => each.label.length));
-    svg.append(
-      el("svg:text", { x: 0, y: y + 19, class: "name" }, row.name.length > 17 ? `${row.name.slice(0, 16)}…` : row.name),
-      el("svg:rect", { x: name, y: y + 8, width: room, height: 14, rx: 7, class: "barback" }),
-      el("svg:rect", { x: name, y: y + 8, width: Math.max((row.value / longest) * room, row.value > 0 ? 5 : 0), height: 14, rx: 7, class: "barline" }),
-      el("svg:text", { x: width, y: y + 19, "text-anchor": "end" }, row.label),
-    );
-  });
-  return svg;
+  return el("div", { class: "bars", role: "img", "aria-label": rows.map((row) => `${row.name}: ${row.label}`).join(", ") }, ...rows.flatMap((row) => {
+    const line = el("span", { class: "barline" });
+    line.style.width = `${(100 * row.value) / longest}%`;
+    line.hidden = !(row.value > 0);
+    return [el("span", { class: "name", dir: "auto", title: row.name }, row.name), el("span", { class: "barback" }, line), el("span", { class: "count" }, row.label)];
+  }));
 }
 
 export function curve(points, width = 720, height = 240) {

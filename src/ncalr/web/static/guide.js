@@ -26,6 +26,7 @@ export class Guide {
       this.paint();
     }
     const newest = this.project.guideline.version;
+    if (localStorage.getItem(this.key) === null && this.project.guideline.text.trim()) this.open(); // the first visit: what is wanted here comes before the first answer
     const shown = Math.min(Number(localStorage.getItem(this.key) ?? newest), newest);
     this.shown(shown);
     notice("guide", shown < newest ? "The guidelines changed." : null, "Read them", () => this.open());

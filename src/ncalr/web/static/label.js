@@ -1,6 +1,6 @@
 // Labelling: one key answers and brings the next item. The answer goes to the outbox; the screen never waits for it.
 
-import { $, ago, el, say, show, uuid } from "./dom.js";
+import { $, ago, breakable, el, say, show, uuid } from "./dom.js";
 import { ask, farewell } from "./net.js";
 import { Ahead } from "./ahead.js";
 import { reason } from "./draw.js";
@@ -9,6 +9,8 @@ import { keyOf, keyboard } from "./keys.js";
 import { clear, present } from "./stage.js";
 
 const WORDS = { unsure: "unsure", none: "none of these", broken: "broken", skip: "skipped" };
+
+const DOUBLE_CLICK = 0.3; // seconds; nobody has looked at an item in less
 
 // An answer in words.
 export const words = (project, said) => (said.kind === "label" ? project.classes[said.answer] : WORDS[said.kind] ?? said.kind);
@@ -81,8 +83,7 @@ export class Labelling {
     else item.shown = item.shown ?? Date.now() / 1000;
     this.suggest(item);
     this.tellChanging(item);
-    if (this.purpose === "adjudicate") this.opinions(item);
-    show($("said"), this.purpose === "adjudicate");
+    this.tellPurpose(item);
     this.finder?.reset();
     document.body.dataset.item = item.item;
   }
@@ -113,10 +114,18 @@ export class Labelling {
     await this.open(from);
   }
 
+  // Whoever is here for the first time learns what is asked of them.
+  tellPurpose(item) {
+    show($("said"), this.purpose !== "label");
+    if (this.purpose === "adjudicate") this.opinions(item);
+    else $("said").replaceChildren("Somebody has labelled this already. Say what you see: what was said is not shown, and it may well be right.");
+  }
+
   async opinions(item) {
     $("said").replaceChildren("…");
     const said = await ask("GET", `/api/disputes/${item.token}`).catch(() => []);
-    $("said").replaceChildren(...said.map((entry) => el("span", { class: "opinion" },
+    if (item !== this.queue.current) return; // answered meanwhile
+    $("said").replaceChildren("You decide. ", ...said.map((entry) => el("span", { class: "opinion" },
       `${entry.people} ${entry.people === 1 ? "says" : "say"}: `, el("b", { dir: "auto" }, words(this.project, entry)))));
   }
 
@@ -143,6 +152,13 @@ export class Labelling {
       this.outbox.drained(2000).then(() => this.refill()).then(() => this.present());
     }
     this.other.postMessage("answered");
+  }
+
+  // The second half of a double click is not meant for the item that has just come.
+  pressed(event, kind, number = null) {
+    const since = Date.now() / 1000 - (this.queue.current?.shown ?? 0);
+    if (event.detail > 1 && since < DOUBLE_CLICK) return;
+    this.answer(kind, number);
   }
 
   async undo() {
@@ -231,12 +247,12 @@ export class Labelling {
     const { many, classes } = this.board;
     $("classes").classList.toggle("many", many);
     show($("filter-box"), many);
-    this.buttons = this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": classes[at], onclick: () => this.answer("label", at) },
-      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", { dir: "auto" }, name)));
+    this.buttons = this.project.classes.map((name, at) => el("button", { "data-answer": at, title: name, "aria-keyshortcuts": classes[at], onclick: (event) => this.pressed(event, "label", at) },
+      classes[at] && classes[at] !== name.toLowerCase() ? el("kbd", { "aria-hidden": "true" }, classes[at]) : null, el("span", { dir: "auto" }, ...breakable(name))));
     $("classes").replaceChildren(...this.buttons);
     if (many) this.finder = new Finder(this.project.classes, this.buttons, (at) => this.answer("label", at));
     for (const button of document.querySelectorAll("[data-command]")) this.tellKey(button, keyOf(this.board, button.dataset.command));
-    for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", () => this.answer(button.dataset.kind));
+    for (const button of $("others").querySelectorAll("[data-kind]")) button.addEventListener("click", (event) => this.pressed(event, button.dataset.kind));
     $("undo").addEventListener("click", () => this.undo());
     $("undo").disabled = true;
     $("why-button").addEventListener("click", () => this.why());

@@ -6,11 +6,12 @@ import { Outbox, waitingOfOthers } from "./outbox.js";
 import { Labelling, freshness, words } from "./label.js";
 import { notice } from "./notices.js";
 import { showHistory as listHistory } from "./history.js";
+import { showItems } from "./items.js";
 import { Guide } from "./guide.js";
 import { listKeys } from "./help.js";
 import { isWriting, meaning } from "./keys.js";
 import { prepareStage, reset, zoom } from "./stage.js";
-import { showTeam } from "./team.js";
+import { renewTeam, showTeam } from "./team.js";
 
 const VIEWS = ["label", "review", "adjudicate", "team"];
 let me = null;
@@ -160,6 +161,7 @@ async function choose(next) {
   if (next === "team") {
     only("team");
     refresh(); // the bar above says what the view below says
+    team = { of: null, at: Date.now() };
     await showTeam(me, project).catch((problem) => (problem.out ? out() : connected(false)));
     return;
   }
@@ -263,10 +265,22 @@ async function look() {
     document.body.dataset.epoch = model.epoch;
     connected(true);
     if (state.guideline !== undefined) await guide.is(state.guideline);
+    await keepTeam(`${progress.answers} ${progress.closed} ${progress.review} ${disputes} ${model.epoch}`);
   } catch (problem) {
     if (problem.out) out();
     else connected(false);
   }
+}
+
+// The team view goes on saying what is so: looked up again after something has changed, and not all the time.
+const TEAM_REST = 10000;
+let team = { of: null, at: 0 };
+async function keepTeam(of) {
+  if (view !== "team" || $("team").hidden) return;
+  team.of ??= of;
+  if (team.of === of || Date.now() - team.at < TEAM_REST) return;
+  team = { of, at: Date.now() };
+  await renewTeam(me, project);
 }
 
 // Whoever can do something about a model that has learnt nothing is told, until they have seen it.
@@ -345,11 +359,12 @@ function flipTheme() {
 function wire() {
   for (const name of VIEWS) $(`view-${name}`).addEventListener("click", () => choose(name));
   $("guide-button").addEventListener("click", EVERYWHERE.guide);
-  $("guide-close").addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
+  for (const name of ["guide-close", "guide-done"]) $(name).addEventListener("click", () => { guide.close(); $("guide-button").focus(); });
   $("help-button").addEventListener("click", EVERYWHERE.help);
   $("theme-button").addEventListener("click", flipTheme);
   $("saved").addEventListener("click", showHistory);
-  document.addEventListener("team", () => choose("team"));
+  document.addEventListener("team", () => renewTeam(me, project, true).catch(() => connected(false)));
+  document.addEventListener("items", () => showItems(project, (entry) => labelling.change(entry)));
   document.addEventListener("guideline", () => { guide.paint(); guide.read(); }); // whoever wrote them has seen them
   document.addEventListener("visibilitychange", refresh);
   window.addEventListener("online", refresh);

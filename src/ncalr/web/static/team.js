@@ -5,19 +5,38 @@ import { ask } from "./net.js";
 import { bars, curve } from "./draw.js";
 
 const ROLES = ["annotator", "reviewer", "owner"];
+const STATUS = { none: "none of the classes", broken: "broken", disputed: "disputed", unclear: "nobody is sure of" };
 const between = (part) => (part.total ? `95 % interval ${percent(part.low)} to ${percent(part.high)}, from ${part.total}` : "nothing to go by yet");
+const SEVERAL = 10; // classes that stand below each other without a bar to scroll
 const FEWEST = 10; // control items that are worth a figure
 const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
 export async function showTeam(me, project) {
   const found = await ask("GET", "/api/team");
-  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found), agreement(found)];
+  const tiles = [folks(found, me)];
+  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project, found.model));
+  $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, el("div", { id: "figures" }, ...figures(found, project, me.role === "owner")), ...tiles));
+}
+
+function figures(found, project, owns) {
+  const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found, owns && found.progress.closed > 0), agreement(found)];
   if (shown(found.curve).length > 1) tiles.push(learning(found));
   if (found.card.length) tiles.push(card(found));
-  tiles.push(folks(found, me, project));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
-  if (me.role === "owner") tiles.push(...owner(await ask("GET", "/api/settings"), project, found.model));
-  $("team").replaceChildren(el("h1", { class: "only-heard" }, "Team"), el("div", { class: "grid" }, ...tiles));
+  return tiles;
+}
+
+// The figures as they are now. What somebody writes in, reads with the keyboard or has marked stays as it is.
+export async function renewTeam(me, project, wanted = false) {
+  const found = await ask("GET", "/api/team");
+  const [place, people] = [$("figures"), $("people")];
+  if (!place || (!wanted && String(getSelection()) !== "")) return;
+  const free = (part) => wanted || !part.contains(document.activeElement);
+  if (free(place)) place.replaceChildren(...figures(found, project, me.role === "owner"));
+  if (!free(people)) return;
+  const at = people.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+  people.replaceChildren(list(found, me));
+  if (at) [...people.querySelectorAll("[aria-label]")].find((each) => each.getAttribute("aria-label") === at)?.focus();
 }
 
 function tile(title, ...content) {
@@ -38,10 +57,10 @@ function done(found, project) {
   const hours = rest / speed;
   const left = hours < 1.5 ? `${Math.max(1, Math.round(60 * hours))} min` : `${number(hours, 1)} h`;
   const eta = speed && rest && closed >= 20 ? `; at ${number(speed)} answers an hour together, the rest takes ${left} of work` : "";
-  const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count} ${name}`);
+  const more = Object.entries(status).filter(([name, count]) => count && name !== "labelled").map(([name, count]) => `${count.toLocaleString()} ${STATUS[name] ?? name}`);
   return tile("Done", el("div", { class: "figure" }, `${closed.toLocaleString()} of ${items.toLocaleString()}`),
     project.votes > 1 ? el("p", {}, `${answers.toLocaleString()} of ${wanted.toLocaleString()} answers given`) : null,
-    el("p", {}, `${status.labelled} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
+    el("p", {}, `${status.labelled.toLocaleString()} labelled${more.length ? `, ${more.join(", ")}` : ""}${eta}`));
 }
 
 function accuracy(found) {
@@ -101,9 +120,13 @@ function learning(found) {
   return box;
 }
 
-function classes(found) {
-  const rows = found.progress.classes.slice().sort((a, b) => b.count - a.count).slice(0, 20);
-  return tile("Labels by class", bars(rows.map((row) => ({ name: row.name, value: row.count, label: String(row.count) }))));
+function classes(found, looks) {
+  const rows = found.progress.classes.slice().sort((a, b) => b.count - a.count);
+  const missing = rows.filter((row) => !row.count).length;
+  const drawn = bars(rows.map((row) => ({ name: row.name, value: row.count, label: row.count.toLocaleString() })));
+  return tile("Labels by class", rows.length > SEVERAL ? el("div", { class: "tall", tabindex: 0, role: "region", "aria-label": "Labels by class" }, drawn) : drawn,
+    looks ? el("button", { id: "items-button", onclick: () => document.dispatchEvent(new CustomEvent("items")) }, "Look at the items") : null,
+    missing && missing < rows.length ? el("p", {}, `${missing} of ${rows.length} classes ${missing === 1 ? "has" : "have"} none yet.`) : null);
 }
 
 function anchoring(found) {
@@ -117,21 +140,24 @@ function head(...names) {
 }
 
 function folks(found, me) {
-  const owner = me.role === "owner";
-  const place = el("div", { role: "status" });
-  const rows = found.people.map((person) => el("tr", {}, el("td", {}, el("bdi", {}, person.name)), el("td", {}, owner && person.active && person.key !== me.key ? roles(person, place) : person.active ? person.role : "away"), el("td", {}, String(person.answers)),
-    el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.agrees.total ? percent(person.agrees.share) : "–"), el("td", {}, person.accuracy ? span(person.accuracy.share, person.accuracy.low, person.accuracy.high) : "–"),
-    owner ? el("td", {}, ...entry(person, me, place)) : null));
-  const last = owner ? ["entry"] : [];
-  const box = tile("People", table("People", ["name", "role", "answers", "an hour", "unsure", "agrees with the others", "estimated accuracy", ...last], rows));
+  const box = tile("People", el("div", { id: "people" }, list(found, me)));
   box.classList.add("wide");
-  if (owner) box.append(place, invite());
+  if (me.role === "owner") box.append(el("div", { id: "entry", role: "status" }), invite());
   return box;
 }
 
+function list(found, me) {
+  const owner = me.role === "owner";
+  const rows = found.people.map((person) => el("tr", {}, el("td", {}, el("bdi", {}, person.name)), el("td", {}, owner && person.active && person.key !== me.key ? roles(person) : person.active ? person.role : "away"), el("td", {}, String(person.answers)),
+    el("td", {}, number(person.an_hour)), el("td", {}, percent(person.unsure)), el("td", {}, person.agrees.total ? percent(person.agrees.share) : "–"), el("td", {}, person.accuracy ? span(person.accuracy.share, person.accuracy.low, person.accuracy.high) : "–"),
+    owner ? el("td", {}, ...entry(person, me)) : null));
+  const last = owner ? ["entry"] : [];
+  return table("People", ["name", "role", "answers", "an hour", "unsure", "agrees with the others", "estimated accuracy", ...last], rows);
+}
+
 // What an owner can do about somebody's entry. Where it fails, the reason stands below the list.
-async function managed(place, change) {
-  try { await change(); } catch (problem) { place.replaceChildren(el("p", {}, problem.message)); }
+async function managed(change) {
+  try { await change(); } catch (problem) { $("entry").replaceChildren(el("p", {}, problem.message)); }
 }
 
 async function changed(person, what) {
@@ -139,30 +165,33 @@ async function changed(person, what) {
   document.dispatchEvent(new CustomEvent("team"));
 }
 
-function roles(person, place) {
+function roles(person) {
   const select = el("select", { class: "field", "aria-label": `Role of ${person.name}` }, ...ROLES.map((name) => el("option", { selected: name === person.role }, name)));
-  select.addEventListener("change", () => managed(place, () => changed(person, { role: select.value })));
+  select.addEventListener("change", () => managed(() => changed(person, { role: select.value })));
   return select;
 }
 
-function entry(person, me, place) {
+function entry(person, me) {
   const link = async () => {
     const { url } = await ask("POST", `/api/people/${person.key}/link`);
-    give(place, url, `For ${person.name}, also on another device. Works once, for a day.`);
+    give($("entry"), url, `For ${person.name}, also on another device. Works once, for a day.`);
   };
   const found = [];
-  if (person.active) found.push(el("button", { class: "quiet", "aria-label": `New link for ${person.name}`, onclick: () => managed(place, link) }, "New link"));
+  if (person.active) found.push(el("button", { class: "quiet", "aria-label": `New link for ${person.name}`, onclick: () => managed(link) }, "New link"));
   if (person.key !== me.key) {
     const word = person.active ? "Send away" : "Let in again";
-    found.push(el("button", { class: "quiet", "aria-label": `${word}: ${person.name}`, onclick: () => managed(place, () => changed(person, { active: !person.active })) }, word));
+    found.push(el("button", { class: "quiet", "aria-label": `${word}: ${person.name}`, onclick: () => managed(() => changed(person, { active: !person.active })) }, word));
   }
   return found;
 }
 
 // A link to pass on, also on the clipboard where the browser allows it.
 function give(place, url, text) {
-  place.replaceChildren(el("div", { class: "link-box" }, url), el("p", {}, text));
-  navigator.clipboard?.writeText(url).catch(() => {});
+  const told = el("span", { role: "status" });
+  const copy = (refused) => navigator.clipboard.writeText(url).then(() => { told.textContent = "It is on the clipboard."; }, () => { told.textContent = refused; });
+  const button = navigator.clipboard ? el("button", { onclick: () => copy("The browser does not allow it: mark the link and copy it.") }, "Copy") : null;
+  place.replaceChildren(el("div", { class: "link-box" }, url), el("div", { class: "row" }, button, el("p", {}, `${text} `, told)));
+  if (button) copy("");
 }
 
 function invite() {
@@ -183,7 +212,7 @@ function field(id, name, type, value, more = {}) {
 
 function check(id, name, checked) {
   const input = el("input", { type: "checkbox", id, checked });
-  return [input, el("p", {}, el("label", {}, input, ` ${name}`))];
+  return [input, el("p", {}, el("label", { class: "check" }, input, el("span", {}, name)))];
 }
 
 // A button that does something, and says below what came of it.
@@ -235,13 +264,16 @@ function upkeep() {
   return tile("Upkeep", row, ...doing("Add the class", add), el("p", {}, "Items on screens that nobody sits at are free by themselves after a while; or now:"), ...doing("Take all items back", free));
 }
 
+let draft = null; // guidelines that are written and not saved: whoever looks at an item meanwhile finds them again
 function owner(settings, project, model) {
   const words = el("textarea", { class: "field", "aria-label": "Guidelines" });
-  words.value = project.guideline.text;
+  words.value = draft ?? project.guideline.text;
+  words.addEventListener("input", () => { draft = words.value; });
   const told = el("p", { role: "status" });
   const write = async () => {
     const { version } = await ask("PUT", "/api/guideline", { text: words.value });
     project.guideline = { version, text: words.value };
+    draft = null;
     told.textContent = `Saved as version ${version}; every answer from now on is stored with it.`;
     document.dispatchEvent(new CustomEvent("guideline"));
   };

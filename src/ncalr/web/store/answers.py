@@ -171,18 +171,26 @@ def last(conn: Connection) -> tuple[int, str]:
     return (int(row.seq), str(row.hash)) if row else (0, GENESIS)
 
 
-def history(conn: Connection, person: Person, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-    """This person's answers as they stand, newest first."""
-    votes, items, events = schema.vote, schema.item, schema.event
+def history(
+    conn: Connection,
+    person: Person,
+    limit: int = 50,
+    before: int | None = None,
+    items: Sequence[int] | None = None,
+) -> list[dict[str, Any]]:
+    """This person's answers as they stand, newest first; to these items only, where some are named."""
+    votes, item, events = schema.vote, schema.item, schema.event
     rows = (
-        select(votes, *again.shown(items), events.c.lease, events.c.answered, events.c.based_on)
-        .select_from(votes.join(items, items.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
+        select(votes, *again.shown(item), events.c.lease, events.c.answered, events.c.based_on)
+        .select_from(votes.join(item, item.c.id == votes.c.item_id).join(events, events.c.id == votes.c.event))
         .where(votes.c.person_id == person.id)
         .order_by(votes.c.seq.desc())
         .limit(limit)
     )
     if before is not None:
         rows = rows.where(votes.c.seq < before)
+    if items is not None:
+        rows = rows.where(votes.c.item_id.in_(items))
     return [
         {
             "id": row.event,
