@@ -138,7 +138,7 @@ def is_torch(array: object) -> bool:
 
 @cache
 def triton_module(name: str) -> Any:
-    """`ncalr.kernels.triton_NAME`, kernels of a training on a GPU; None where there is no Triton."""
+    """`ncalr.kernels.triton_NAME`, kernels for a GPU; None where there is no Triton."""
     try:
         return importlib.import_module(f"ncalr.kernels.triton_{name}")
     except ImportError:
