@@ -12,8 +12,7 @@ from ncalr.acquire.evidence import POOL_AXIS, SOURCES, Evidence, source_of
 from ncalr.acquire.registry import Plan
 from ncalr.errors import BadInput, MissingEvidence, NotFinite
 from ncalr.geometry import ClassStatistics
-from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import OFF, Backend, is_torch
+from ncalr.kernels import OFF, Backend, is_torch, to_numpy
 
 SHAPES = {
     "features": ("n", "d"),

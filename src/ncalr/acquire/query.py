@@ -17,8 +17,8 @@ from ncalr.acquire.select.top_k import best, copies, idle, unheard
 from ncalr.acquire.spec import Spec
 from ncalr.errors import BadInput, NotFinite
 from ncalr.geometry.robust import robust_statistics
-from ncalr.geometry.statistics import ClassStatistics, to_numpy
-from ncalr.kernels import choose
+from ncalr.geometry.statistics import ClassStatistics
+from ncalr.kernels import choose, to_numpy
 from ncalr.types import Picks, Scored, Selection
 
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from ncalr.dynamics import scores
 from ncalr.errors import BadInput, NotRecorded, unknown
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 _BLOCK = 1 << 20
 _LARGEST_HALF = float(np.finfo(np.float16).max)

@@ -33,7 +33,7 @@ from ncalr.evaluate.ood_covariance import Floats, blocks
 from ncalr.evaluate.ood_metrics import METRICS, detection_metrics
 from ncalr.evaluate.ood_scores import Fitted, Head, Items, Labelled, Score
 from ncalr.evaluate.ood_scores import scores as known_scores
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 MEAN = "(mean)"
 """What stands for the set in the row of a group's mean."""

@@ -50,7 +50,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ncalr.errors import BadInput, NotFinite, unknown
-from ncalr.geometry.statistics import ClassStatistics, Floats, to_numpy
+from ncalr.geometry.statistics import ClassStatistics, Floats
+from ncalr.kernels import to_numpy
 
 Method = Literal["trimmed", "median", "weighted"]
 _BLOCK_BYTES = 32 << 20

@@ -20,18 +20,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ncalr.errors import BadInput
-from ncalr.kernels import is_torch
+from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 _BLOCK_BYTES = 32 << 20
-
-
-def to_numpy(array: Any) -> Any:
-    """A NumPy array of the same values, without a copy where there need be none."""
-    if is_torch(array):
-        array = array.detach().cpu()
-        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
-    return np.asarray(array)
 
 
 @dataclass(frozen=True)

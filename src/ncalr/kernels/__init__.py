@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ncalr.errors import BadInput, MissingExtra
 
 OFF = 0.02
@@ -134,6 +136,14 @@ def is_torch(array: object) -> bool:
     """Whether it is a torch tensor, without importing torch to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
+
+
+def to_numpy(array: Any) -> Any:
+    """A NumPy array of the same values, without a copy where there need be none."""
+    if is_torch(array):
+        array = array.detach().cpu()
+        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    return np.asarray(array)
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ncalr.kernels import OFF, Array, CmapTable, Rows, triton_module
+from ncalr.kernels import OFF, Array, CmapTable, Rows, to_numpy, triton_module
 
 LOOKS = 64
 """How many old coverage gains are brought up to date in one launch."""
@@ -53,9 +53,7 @@ class Device:
         return array if array.dtype in (torch.float32, torch.float64) else array.float()
 
     def numpy(self, array: Array) -> Any:
-        if not isinstance(array, torch.Tensor):
-            return np.asarray(array)
-        return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()
+        return to_numpy(array)
 
     def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
         kind = torch.float64 if features.dtype == torch.float64 else torch.float32

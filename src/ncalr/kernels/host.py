@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ncalr.kernels import Array, CmapTable, Rows, is_torch
+from ncalr.kernels import Array, CmapTable, Rows, is_torch, to_numpy
 
 _WORTH_THREADS = 1 << 22
 KINDS = ("least_confidence", "margin", "entropy")
@@ -24,12 +24,7 @@ class Host:
     block_rows = 512
 
     def block(self, array: Array, rows: Rows) -> Array:
-        if is_torch(array):
-            part = array[rows].detach().cpu()
-            array = (part.float() if str(part.dtype) == "torch.bfloat16" else part).numpy()
-        else:
-            array = array[rows]
-        return np.ascontiguousarray(array)
+        return np.ascontiguousarray(to_numpy(array[rows]))
 
     def asarray(self, array: Array, dtype: str | None = None) -> Array:
         return np.asarray(self.block(array, slice(None)) if is_torch(array) else array, dtype=dtype)

@@ -32,7 +32,7 @@ from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput, NcalrError, unknown
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.answers import Doubts, Policy, policy
 from ncalr.loop.journal import Journal, clear_training, training_folder

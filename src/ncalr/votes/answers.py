@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 Ids = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
