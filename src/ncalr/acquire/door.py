@@ -68,23 +68,8 @@ def as_arrays(given: Mapping[str, Any], others: Iterable[str] = (), named: bool 
     `others` are names that mean nothing here: one of them may be a name misspelt. `named`: the items have ids, which is
     all that a random sample needs.
     """
-    arrays: dict[str, Any] = {}
-    sizes: dict[str, tuple[int, str]] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name == "statistics":
-            if not isinstance(value, ClassStatistics):
-                raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
-            bad = np.flatnonzero(~(np.isfinite(value.means).all(axis=1) & np.isfinite(value.scatter)))
-            if len(bad):
-                raise NotFinite(f"statistics hold NaN or infinity for {len(bad)} classes, the first is {bad[0]}")
-            arrays[name] = value
-            continue
-        array = _as_array(name, value)
-        _check_numbers(name, array)
-        _check_shape(name, tuple(array.shape), sizes)
-        arrays[name] = array
+    arrays = {name: _as_array(name, value) for name, value in given.items() if value is not None}
+    check_kinds({name: array for name, array in arrays.items() if name != "statistics"})
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
     if not named and not any(name in POOL_AXIS for name in arrays):
@@ -402,8 +387,10 @@ def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
 def _as_array(name: str, value: Any) -> Any:
     """A tensor as it is (unsigned ones as signed: torch can do little with them), all else as a NumPy array.
 
-    A column on disk stays one: it is read a block at a time.
+    A column on disk stays one: it is read a block at a time. So do class statistics.
     """
+    if name == "statistics":
+        return _checked_statistics(value)
     if getattr(value, "on_disk", False):
         return value
     if is_torch(value):
@@ -414,6 +401,15 @@ def _as_array(name: str, value: Any) -> Any:
         return np.asarray(value)
     except ValueError as error:
         raise BadInput(f"{name} cannot be made an array ({error}); rows must have the same length") from None
+
+
+def _checked_statistics(value: Any) -> ClassStatistics:
+    if not isinstance(value, ClassStatistics):
+        raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
+    bad = np.flatnonzero(~(np.isfinite(value.means).all(axis=1) & np.isfinite(value.scatter)))
+    if len(bad):
+        raise NotFinite(f"statistics hold NaN or infinity for {len(bad)} classes, the first is {bad[0]}")
+    return value
 
 
 def _check_numbers(name: str, array: Any) -> None:

@@ -103,6 +103,12 @@ class Evidence:
             return self.backend.block(array, self.rows)
         return self.backend.block(array, (slice(None), self.rows))
 
+    def outputs(self, prefix: str = "", positions: Any = None) -> Outputs:
+        """Logits or probabilities, whichever were given: of the whole window, or of some positions within it."""
+        logits = f"{prefix}logits"
+        name = logits if logits in self.given else f"{prefix}probs"
+        return Outputs(self.read(name) if positions is None else self.take(name, positions), name == logits)
+
     def layers(self, name: str) -> Iterator[Any]:
         """The layers of an array of shape (layers, n, ...) one after the other, without copying them together."""
         for layer in self.given[name]:
@@ -137,8 +143,8 @@ class Evidence:
 
     def row_bytes(self) -> int:
         """Bytes an item of the largest pool array that may be read."""
-        sizes = [_item_bytes(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS]
-        return max(sizes, default=1)
+        pool = [(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS]
+        return max((int(array.nbytes) // max(int(array.shape[axis]), 1) for array, axis in pool), default=1)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
         """A value that all chunks share, made by the first that asks."""
@@ -155,21 +161,11 @@ def source_of(name: str, given: Iterable[str]) -> tuple[str, ...] | None:
     return None
 
 
-def _outputs(evidence: Evidence) -> Outputs:
-    name = "logits" if "logits" in evidence.given else "probs"
-    return Outputs(evidence.read(name), name == "logits")
-
-
-def _labelled_outputs(evidence: Evidence) -> Outputs:
-    name = "labelled_logits" if "labelled_logits" in evidence.given else "labelled_probs"
-    return Outputs(evidence.read(name), name == "labelled_logits")
-
-
 def _predictions(evidence: Evidence) -> Array:
     if "predictions" in evidence.given:
         return evidence.read("predictions")
-    if "logits" in evidence.given or "probs" in evidence.given:
-        return evidence.backend.argmax(_outputs(evidence).values)
+    if "outputs" in evidence:
+        return evidence.backend.argmax(evidence.outputs().values)
     return evidence.backend.block(evidence.given["checkpoint_predictions"][-1], evidence.rows)
 
 
@@ -190,8 +186,8 @@ def _statistics(evidence: Evidence) -> ClassStatistics:
 
 
 _DERIVED: dict[str, Callable[[Evidence], Any]] = {
-    "outputs": _outputs,
-    "labelled_outputs": _labelled_outputs,
+    "outputs": Evidence.outputs,
+    "labelled_outputs": lambda evidence: evidence.outputs("labelled_"),
     "predictions": _predictions,
     "flips": _flips,
     "statistics": _statistics,
@@ -207,8 +203,3 @@ def _compose(rows: Any, positions: Any, n: int) -> Any:
             return slice(start + first, start + last)
         return np.asarray(positions) + start
     return rows[positions]
-
-
-def _item_bytes(array: Any, axis: int) -> int:
-    size = int(array.nbytes) if hasattr(array, "nbytes") else int(np.asarray(array).nbytes)
-    return size // max(int(array.shape[axis]), 1)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.acquire.evidence import SOURCES
+from ncalr.acquire.evidence import source_of
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import Pool, positions_of
 from ncalr.errors import BadInput
@@ -206,7 +206,5 @@ def needs_of(*strategies: Any) -> frozenset[str]:
     for strategy in strategies:
         plan = resolve(strategy, {})
         for name in plan.needs | plan.wants:
-            ways = SOURCES.get(name, ((name,),))
-            best = next((way for way in ways if set(way) <= EVIDENCE), ())
-            wanted.update(best)
+            wanted.update(source_of(name, EVIDENCE) or ())
     return frozenset(wanted)
