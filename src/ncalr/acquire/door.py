@@ -45,21 +45,21 @@ WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
 class Positions:
-    """The ids 0..n-1 without an array of them: eight bytes an item are worth saving on a large pool."""
+    """Consecutive whole numbers without an array of them: eight bytes an item are worth saving on a large pool."""
 
     dtype = np.dtype(np.int64)
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, n: int, start: int = 0) -> None:
+        self.n, self.start = n, start
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, slice):
-            return np.arange(*rows.indices(self.n))
+            return self.start + np.arange(*rows.indices(self.n))
         rows = np.asarray(rows)
-        return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
+        return self.start + (np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows))
 
 
 def as_arrays(given: Mapping[str, Any], others: Iterable[str] = (), named: bool = False) -> dict[str, Any]:

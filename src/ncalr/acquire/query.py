@@ -18,7 +18,7 @@ from ncalr.acquire.spec import Spec
 from ncalr.errors import BadInput, NotFinite
 from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import ClassStatistics
-from ncalr.kernels import choose, to_numpy
+from ncalr.kernels import Backend, choose, to_numpy
 from ncalr.types import Picks, Scored, Selection
 
 
@@ -126,9 +126,8 @@ def picks_of(
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
     if plan.unheard:
         scored = Scored(None)
-    picks = _picks(
-        plan, evidence, scored, replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen))), ids
-    )
+    chosen = replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen)))
+    picks = _picks(plan, evidence, scored, chosen, ids)
     if not least or scored.scores is None:
         return picks
     other_end = Selection(best(0.0 - scored.scores, min(least, len(ids)), evidence, lottery))
@@ -138,9 +137,8 @@ def picks_of(
 def score(plan: Plan, evidence: Evidence) -> Scored:
     """The scores of every item of the evidence, in chunks where the strategy allows it."""
     strategy = plan.strategy
-    again = partial(score, plan)
     if strategy.score is None:
-        return Scored(None, {}, again)
+        return Scored(None, {}, partial(score, plan))
     seen = evidence.only(strategy.needs | strategy.wants)
     parts: Mapping[str, Any]
     if strategy.rowwise:
@@ -151,9 +149,14 @@ def score(plan: Plan, evidence: Evidence) -> Scored:
         parts = parts_of(plan, seen)
     for name, part in parts.items():
         _check_scores(plan, evidence, name, part)
-    if strategy.fuse is None:
-        return Scored(next(iter(parts.values())), parts, again)
-    return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
+    return scored_by(plan, parts, evidence.backend)
+
+
+def scored_by(plan: Plan, parts: Mapping[str, Any], backend: Backend) -> Scored:
+    """The scores that these parts, of every item, amount to."""
+    fuse = plan.strategy.fuse
+    scores = call(fuse, parts, backend, options=plan.options) if fuse else next(iter(parts.values()))
+    return Scored(scores, parts, partial(score, plan))
 
 
 def _notes(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection) -> tuple[str, ...]:

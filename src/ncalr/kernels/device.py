@@ -120,7 +120,8 @@ class Device:
 
     def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
         if self.triton:
-            return self.triton.farthest_in_block(weight, between, bound, most)
+            found: tuple[Any, Any] = self.triton.farthest_in_block(weight, between, bound, most)
+            return found
         picked: list[int] = []
         values: list[float] = []
         while len(picked) < most:
