@@ -17,7 +17,8 @@ return.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 
 class NcalrError(Exception):
@@ -64,6 +65,12 @@ class MissingExtra(NcalrError, ImportError):
 
 class Note(UserWarning):
     """Something to look at; the command line prints it as it prints other notes."""
+
+
+def check_known(kind: str, given: Any, known: Collection[str], more: str = "") -> None:
+    """Raise where a name is none of those that are known."""
+    if given not in known:
+        raise unknown(kind, str(given), known, more)
 
 
 def unknown(kind: str, given: str, known: Iterable[str], more: str = "", also: Iterable[str] = ()) -> UnknownName:

@@ -61,7 +61,7 @@ from ncalr.data.tables import (
 )
 from ncalr.data.tables import columns_of as columns_of_table
 from ncalr.data.views import VIEWS, Apart, part, view_of
-from ncalr.errors import BadInput, NcalrError, Note, unknown
+from ncalr.errors import BadInput, NcalrError, Note, check_known, unknown
 from ncalr.extras import load as load_package
 
 Labels = npt.NDArray[np.int64]
@@ -199,8 +199,7 @@ def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     entry = _entry(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
     for option in chosen:
-        if option not in entry.options | VIEWS:
-            raise unknown(f"option of the dataset {entry.name}", option, entry.options | VIEWS)
+        check_known(f"option of the dataset {entry.name}", option, entry.options | VIEWS)
     view = {option: chosen.pop(option) for option in VIEWS if option in chosen}
     folder = inside if inside is not None else _folder(entry, data_root(root))
     parts = entry.read(folder, **chosen)

@@ -28,7 +28,7 @@ import numpy as np
 from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known
 from ncalr.evaluate.ood_covariance import Floats, blocks
 from ncalr.evaluate.ood_metrics import METRICS, detection_metrics
 from ncalr.evaluate.ood_scores import Fitted, Head, Items, Labelled, Score
@@ -165,12 +165,10 @@ def _chosen(given: Iterable[str | Spec]) -> list[tuple[Spec, Score]]:
 
 def _known(spec: Spec) -> Score:
     known = known_scores()
-    if spec.name not in known:
-        raise unknown("OOD score", spec.name, known)
+    check_known("OOD score", spec.name, known)
     options = options_of(known[spec.name].fit)
     for name in spec.options:
-        if name not in options:
-            raise unknown(f"option of OOD score {spec.name!r} called", name, options)
+        check_known(f"option of OOD score {spec.name!r} called", name, options)
     return known[spec.name]
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ncalr.data.dataset import Dataset
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.learn.learner import Job, Learner, Model
@@ -140,10 +140,8 @@ def places(
     wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
 ) -> list[Place]:
     """Where the models of `subjects` are: found out from the journals alone."""
-    if missing not in MISSING:
-        raise unknown("way with missing models", missing, MISSING)
-    if rounds not in ROUNDS:
-        raise unknown("rounds", rounds, ROUNDS)
+    check_known("way with missing models", missing, MISSING)
+    check_known("rounds", rounds, ROUNDS)
     every = [(run, number) for run in runs for number in _trained(run, rounds)]
     if not every:
         what = "ended" if rounds == "ended" else "finished a training"

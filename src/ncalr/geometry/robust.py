@@ -49,7 +49,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known
 from ncalr.geometry.statistics import ClassStatistics, Floats, blocks
 from ncalr.kernels import to_numpy
 
@@ -121,8 +121,7 @@ def robust_statistics(
     >>> robust_statistics(features, [0, 0, 0, 0, 1], 2).means.tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    if method not in get_args(Method):
-        raise unknown("method for class means", method, get_args(Method))
+    check_known("method for class means", method, get_args(Method))
     if (method == "weighted") != (weights is not None):
         raise BadInput(
             f"weights go with method='weighted' and with no other; got method={method!r}, weights={weights!r}"

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 
 ROUNDING = 1e-9  # a share of a number of labels that should be whole is
 SURE = 1e-4  # probabilities are kept this far from 0 and 1 where their logarithm is taken
@@ -200,13 +200,11 @@ LOSSES: dict[str, type[CrossEntropy]] = {
 def make_loss(named: str | Spec, smoothing: float = 0.0, mixup: float = 0.0) -> CrossEntropy:
     """The loss that a recipe names."""
     spec = parse(named) if isinstance(named, str) else named
-    if spec.name not in LOSSES:
-        raise unknown("loss", spec.name, LOSSES)
+    check_known("loss", spec.name, LOSSES)
     kind = LOSSES[spec.name]
     known = [name for name in inspect.signature(kind).parameters if name != "smoothing"]
     for name in spec.options:
-        if name not in known:
-            raise unknown(f"option of the loss {spec.name}", name, known)
+        check_known(f"option of the loss {spec.name}", name, known)
     check_options(f"loss {spec.name!r}", kind.__init__, spec.options, {})
     made = kind(**spec.options, smoothing=smoothing)
     if mixup and not made.mixes:

@@ -43,7 +43,7 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known
 from ncalr.oracles.oracle import (
     Answers,
     Directory,
@@ -333,12 +333,10 @@ def _resolve(spec: str | Spec) -> tuple[Noise, dict[str, Any]]:
     if not isinstance(spec, str | Spec):
         raise BadInput(f"noise is given as text such as 'symmetric(rate=0.2)', got {spec!r}")
     parsed = parse(spec) if isinstance(spec, str) else spec
-    if parsed.name not in _NOISES:
-        raise unknown("noise", parsed.name, _NOISES)
+    check_known("noise", parsed.name, _NOISES)
     kind = _NOISES[parsed.name]
     for name in parsed.options:
-        if name not in kind.options:
-            raise unknown(f"option of noise {kind.name!r} called", name, kind.options)
+        check_known(f"option of noise {kind.name!r} called", name, kind.options)
     for name, default in kind.options.items():
         if default is inspect.Parameter.empty and name not in parsed.options:
             raise BadInput(f"noise {kind.name!r} needs {name}: write {kind.name}({name}=0.2)")

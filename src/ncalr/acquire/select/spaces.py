@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncalr.acquire.evidence import Evidence, Outputs, source_of
-from ncalr.errors import NotFinite, unknown
+from ncalr.errors import NotFinite, check_known
 from ncalr.kernels import Array, Backend
 
 NEEDS = {
@@ -168,8 +168,7 @@ def wants(space: str) -> set[str]:
 
 
 def _known(space: str) -> tuple[set[str], set[str]]:
-    if space not in NEEDS:
-        raise unknown("space", space, NEEDS)
+    check_known("space", space, NEEDS)
     return NEEDS[space]
 
 

@@ -21,7 +21,7 @@ from torch import nn
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.learn.nets.external import external_network, is_external
 from ncalr.learn.nets.resnet import STEMS, Basic, Bottleneck, ResNet, Wide
 from ncalr.learn.nets.vectors import MLP, linear
@@ -33,8 +33,7 @@ def _resnet(block: Any, blocks: tuple[int, ...], widths: tuple[int, ...] = (64, 
     def make(classes: int, shape: tuple[int, ...], *, stem: str = "", dropout: float = 0.0) -> nn.Module:
         height, _, channels = _image(shape)
         stem = stem or ("imagenet" if height > 64 else "cifar")
-        if stem not in STEMS:
-            raise unknown("stem", stem, STEMS)
+        check_known("stem", stem, STEMS)
         return ResNet(classes, channels, block=block, blocks=blocks, widths=widths, stem=stem, dropout=dropout)
 
     return make
@@ -76,8 +75,7 @@ def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> 
     if is_external(name):
         return external_network(name, classes, shape, **options)
     spec = parse(name)
-    if spec.name not in NETS:
-        raise unknown("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
+    check_known("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
     options = {**spec.options, **options}
     check_options(f"network {spec.name!r}", NETS[spec.name], options, {})
     try:

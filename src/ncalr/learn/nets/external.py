@@ -34,7 +34,7 @@ from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import cut, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known, unknown
 from ncalr.extras import load
 
 LENGTH = 128  # tokens of a text
@@ -284,8 +284,7 @@ def external_network(text: str, classes: int, shape: tuple[int, ...], **options:
     options = {**written, **options}
     known = [key for key, value in inspect.signature(make).parameters.items() if value.kind is value.KEYWORD_ONLY]
     for key in options:
-        if key not in known:
-            raise unknown(f"option of network '{kind}:{name}'", key, known)
+        check_known(f"option of network '{kind}:{name}'", key, known)
     check_options(f"network '{kind}:{name}'", make, options, {})
     return make(name, classes, shape, **options)
 
