@@ -267,8 +267,10 @@ def lightning_callback(
         load("lightning", "lightning", LIGHTNING)
     made = type("LightningRecorder", (_LightningHooks, *_lightning_bases()), {"__doc__": _LightningHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
-    watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
-    return made(at, watcher, forward or apply)
+    watcher = PoolWatcher(
+        None, batches, classes, items, keep=keep, start=start, every=every, layer=layer, forward=forward
+    )
+    return made(at, watcher)
 
 
 def trainer_callback(
@@ -296,15 +298,17 @@ def trainer_callback(
     base = load("transformers", "hf", "a callback for the Hugging Face Trainer").TrainerCallback
     made = type("TrainerRecorder", (_TrainerHooks, base), {"__doc__": _TrainerHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
-    watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
-    return made(at, watcher, forward or apply)
+    watcher = PoolWatcher(
+        None, batches, classes, items, keep=keep, start=start, every=every, layer=layer, forward=forward
+    )
+    return made(at, watcher)
 
 
 class _Hooks:
-    """What both callbacks share: a watcher that is made once the model is known."""
+    """What both callbacks share: a watcher that gets its model when the training begins."""
 
-    def __init__(self, at: str, watcher: PoolWatcher, forward: Forward) -> None:
-        self.at, self.watcher, self._forward = at, watcher, forward
+    def __init__(self, at: str, watcher: PoolWatcher) -> None:
+        self.at, self.watcher, self._forward = at, watcher, watcher.forward
 
     @property
     def recorder(self) -> Recorder:

@@ -24,7 +24,7 @@ from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, check_known
 from ncalr.learn.nets.external import external_network, is_external
 from ncalr.learn.nets.resnet import STEMS, Basic, Bottleneck, ResNet, Wide
-from ncalr.learn.nets.vectors import MLP, linear
+from ncalr.learn.nets.vectors import MLP
 
 Factory = Callable[..., nn.Module]
 
@@ -53,7 +53,7 @@ def _mlp(classes: int, shape: tuple[int, ...], *, widths: Any = (512, 256), drop
 
 
 def _linear(classes: int, shape: tuple[int, ...]) -> nn.Module:
-    return linear(classes, _vector(shape))
+    return nn.Sequential(nn.Linear(_vector(shape), classes))  # its features are the embeddings themselves
 
 
 NETS: dict[str, Factory] = {
