@@ -65,8 +65,8 @@ class Positions:
 def as_arrays(given: Mapping[str, Any], others: Iterable[str] = (), named: bool = False) -> dict[str, Any]:
     """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together.
 
-    `others` are names that mean nothing here: one of them may be a name misspelt. `named`: the items have ids, which is
-    all that a random sample needs.
+    `others` are names that were not taken for evidence: one may be misspelt. `named`: the items have ids, which is all
+    that a random sample needs.
     """
     arrays = {name: _as_array(name, value) for name, value in given.items() if value is not None}
     check_kinds({name: array for name, array in arrays.items() if name != "statistics"})
@@ -155,11 +155,11 @@ def counted_from_one(
     mend: str = "pass labels - 1",
     name: str = "",
 ) -> tuple[str, ...]:
-    """What to say about labels 1, 2, ... where nothing tells how many classes there are: nothing where 0 is among them.
+    """A note on labels 1, 2, ... without a 0, where nothing tells how many classes there are: do they count from 1?
 
-    Ones alone may well be the second of two classes. `predicted` are the ranges of classes that a model says: one that
-    knows class 0, and no fewer classes than the labels, tells that class 0 is there. `mend` is what to do if the labels
-    are counted from 1, `name` how to name the classes if they are not; without it, how to count them.
+    No note where all labels are 1: that may be the second of two classes. Nor where a model predicts class 0 and no
+    fewer classes than the labels name; `predicted` gives the ranges of such predictions. `mend` says what to do if the
+    labels count from 1, `name` what to do if they do not.
     """
     low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
     if not 1 == low < high or any(first == 0 and last >= high for first, last in predicted()):
@@ -201,7 +201,7 @@ def open_positions(ids: Any, exclude: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def note_strangers(exclude: Any, found: Any, ids: Any) -> tuple[str, ...]:
-    """What to say where only the `found` ones of the ids to exclude are in the pool; raises where none is.
+    """A note where only the `found` ones of the ids to exclude are in the pool; an error where none is.
 
     Lists of test items or of earlier picks are often of a larger pool. One that has nothing to do with the pool is a
     mistake; `ids` are those of the pool or some of them, to show what they look like.

@@ -53,7 +53,7 @@ class Lottery:
         return self._of(self._ids[rows])
 
     def joined(self, others: int) -> Lottery:
-        """The lottery of these items followed by so many that have no ids."""
+        """The lottery of these items followed by `others` that have no ids."""
         return self._of(np.concatenate([_words(self._ids[:]), mix_all(np.arange(others, dtype=np.uint64))]))
 
     def _of(self, ids: npt.NDArray[Any]) -> Lottery:

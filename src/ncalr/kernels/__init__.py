@@ -46,7 +46,7 @@ class Backend(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """How large what every pick looks at may be to be kept ready, instead of being made anew for each."""
+        """Up to this size, what every pick looks at is kept; beyond, it is made anew for each pick."""
 
     @property
     def chunk_bytes(self) -> int:

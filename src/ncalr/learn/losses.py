@@ -46,7 +46,7 @@ class CrossEntropy:
         self.soft = False
 
     def start(self, labels: Any, classes: int, soft: Any) -> bool:
-        """Make ready for a job; True where tables were made anew, and a graph would have the old addresses."""
+        """Prepare for a job. True if tables were allocated anew: a captured graph would read the old ones."""
         moved = self.soft != (soft is not None)
         self.soft = soft is not None
         if soft is not None:
@@ -82,7 +82,7 @@ class CrossEntropy:
         return True
 
     def _remember(self, table: Any, now: Any, who: Any) -> None:
-        """A running mean moves on; of an item that stands several times in the batch, by the mean of its copies."""
+        """Move a running mean on. An item that is in the batch several times moves by the mean of its copies."""
         copies = torch.zeros(table.shape[0], device=table.device).index_add_(0, who, torch.ones_like(now[:, 0]))
         step = (1 - self.memory) * (now - table.index_select(0, who)) / copies.index_select(0, who)[:, None]
         table.index_add_(0, who, step)

@@ -82,11 +82,11 @@ class Recipe:
             )
 
     def of_training(self) -> dict[str, Any]:
-        """Its values but for those that the training does not hang on."""
+        """The values that the training depends on."""
         return {name: value for name, value in asdict(self).items() if name != "steepness"}
 
     def of_step(self) -> tuple[Any, ...]:
-        """What a step is made with: trainings that are alike in this use one captured step, one after the other."""
+        """What a step is built from: trainings that agree in this use one captured step, one after the other."""
         made_with = (self.momentum, self.nesterov, self.decay, self.loss, self.smoothing, self.mixup, self.dropout)
         return (self.batch, *made_with, bool(self.crop or self.flip))
 

@@ -179,7 +179,7 @@ def _words(name: str, record: Record, labels: Any) -> str:
 
 
 def _others(exclude: Any, labelled: Any) -> Any:
-    """The ids to exclude that are not labelled: those are not in question anyway."""
+    """The ids to exclude without the labelled ones, which are never picked."""
     if exclude is None:
         return None
     given = np.asarray(list(exclude) if isinstance(exclude, set | frozenset) else exclude)

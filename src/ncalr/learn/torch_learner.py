@@ -437,10 +437,10 @@ class TorchLearner:
 
 
 def side_by_side(trainings: Iterator[Generator[Any, None, Any] | None], together: int) -> Iterator[tuple[int, Any]]:
-    """Run trainings at once, so many of them at a time; give the number of each and what it returns when it is done.
+    """Run trainings side by side, `together` at a time; yield the number and the result of each as it ends.
 
-    The next one is asked for as soon as there is room. None: there is none now; it is asked again when what was given
-    last has been looked at.
+    The next training is asked for as soon as there is room. None means that there is none yet: it is asked again after
+    the next result.
     """
     active: deque[tuple[int, Generator[Any, None, Any], Any]] = deque()
     begun = blocked = 0
