@@ -257,12 +257,6 @@ def check_k(k: Any, n: int, excluded: int) -> int:
     return int(k)
 
 
-def check_least(least: Any) -> None:
-    """How many of the least wanted items are asked for: none or more."""
-    if isinstance(least, bool) or not isinstance(least, int | np.integer) or least < 0:
-        raise BadInput(f"least must be a whole number from 0 on, got {least!r}")
-
-
 def check_needs(plan: Plan, arrays: Mapping[str, Any], *, on_disk: bool = False) -> None:
     """Everything the plan needs can be had, and its labelled set is not empty where it needs one.
 

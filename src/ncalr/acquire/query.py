@@ -15,7 +15,7 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy, call
 from ncalr.acquire.select.top_k import best, copies, idle, unheard
 from ncalr.acquire.spec import Spec
-from ncalr.errors import BadInput, NotFinite
+from ncalr.errors import BadInput, NotFinite, whole_number
 from ncalr.geometry.robust import robust_statistics
 from ncalr.geometry.statistics import ClassStatistics
 from ncalr.kernels import Backend, choose, to_numpy
@@ -88,7 +88,7 @@ def query(
     rows, notes = door.open_positions(names, exclude)
     open_ids = names if isinstance(rows, slice) else names[rows]
     k = door.check_k(k, len(open_ids), n - len(open_ids))
-    door.check_least(least)
+    least = whole_number("least", least, 0)
     door.check_needs(plan, arrays)
     door.check_labelled(arrays, plan.needs)
     backend = choose(device, arrays.values())
