@@ -134,12 +134,11 @@ class Evidence:
         """The same evidence with some pieces replaced."""
         return replace(self, given={**self.given, **given}, shared={})
 
-    def chunks(self) -> Iterator[tuple[slice, Evidence]]:
-        """Consecutive windows of a size the backend handles well, each with its place in the whole."""
+    def chunks(self) -> Iterator[Evidence]:
+        """Consecutive windows of a size the backend handles well."""
         size = max(1024, self.backend.chunk_bytes // max(self.row_bytes(), 1))
         for start in range(0, self.n, size):
-            stop = min(start + size, self.n)
-            yield slice(start, stop), self.window(start, stop)
+            yield self.window(start, min(start + size, self.n))
 
     def row_bytes(self) -> int:
         """Bytes an item of the largest pool array that may be read."""

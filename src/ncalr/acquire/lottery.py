@@ -69,9 +69,9 @@ class Lottery:
         """A word to mix with the keys for one more independent draw."""
         return mix(self._seed ^ mix(purpose))
 
-    def uniform(self, purpose: int = 0, rows: Any = slice(None)) -> npt.NDArray[np.float64]:
+    def uniform(self, purpose: int = 0) -> npt.NDArray[np.float64]:
         """One number strictly between 0 and 1 an item."""
-        words = mix_all(self.keys(rows) ^ np.uint64(self.draw(purpose)))
+        words = mix_all(self.keys() ^ np.uint64(self.draw(purpose)))
         return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53, np.float64)
 
     def gumbel(self, purpose: int = 0) -> npt.NDArray[np.float64]:

@@ -17,8 +17,8 @@ import numpy as np
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.example import example_pool
 from ncalr.acquire.lottery import Lottery
-from ncalr.acquire.query import score
 from ncalr.acquire.registry import Plan, resolve
+from ncalr.acquire.scoring import score
 from ncalr.errors import MissingEvidence, NcalrError, NotFinite
 from ncalr.kernels import choose
 

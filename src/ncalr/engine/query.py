@@ -29,9 +29,10 @@ import numpy.typing as npt
 
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
-from ncalr.acquire.query import picks_of, query, score, scored_by, statistics_of
+from ncalr.acquire.query import picks_of, query, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.scoring import score, scored_by
 from ncalr.acquire.select.spaces import Points, Space, chunks
 from ncalr.acquire.select.top_k import copies, idle, lots
 from ncalr.acquire.spec import Spec

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence
 from ncalr.acquire.lottery import Lottery
-from ncalr.acquire.query import parts_of
 from ncalr.acquire.registry import Plan, call, resolve
+from ncalr.acquire.scoring import parts_of
 from ncalr.data.columns import Rows, stream
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
