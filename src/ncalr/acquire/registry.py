@@ -4,7 +4,8 @@ A strategy is one function and one decorator:
 
     @strategy("doubt", needs={"outputs"}, rowwise=True, cites="…", cost="one pass over the outputs")
     def doubt(evidence, *, power=1.0):
-        return evidence.backend.uncertainty(*evidence["outputs"][:1], "margin", …) ** power
+        outputs = evidence["outputs"]
+        return evidence.backend.uncertainty(outputs.values, "margin", outputs.are_logits) ** power
 
 It returns one number an item (higher = label first), or several by name, which `fuse` turns into one, or it is `None`
 and the strategy only selects. Keyword arguments after the star are its options. A selector is the same thing for

@@ -26,6 +26,7 @@ from ncalr.engine.tally import GROUPS, Tally, small_whole
 from ncalr.errors import NotFinite
 from ncalr.geometry.moments import Moments
 from ncalr.kernels import choose
+from ncalr.kernels.host import Host
 
 Array = npt.NDArray[Any]
 UNIT_ROWS = 1 << 18
@@ -172,8 +173,6 @@ class Work:
 
     def fuse(self, parts: Mapping[str, Array]) -> Array:
         """One number an item, with the moments of the whole pool."""
-        from ncalr.kernels.host import Host
-
         made: Array = call(self.plan.strategy.fuse, parts, Host(), self.moments, options=self.plan.options)  # type: ignore[arg-type]
         return made
 
