@@ -13,8 +13,9 @@ from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy
 from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.remarks import copies, idle, unheard
 from ncalr.acquire.scoring import score
-from ncalr.acquire.select.top_k import best, copies, idle, unheard
+from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
 from ncalr.errors import whole_number
 from ncalr.geometry.robust import robust_statistics

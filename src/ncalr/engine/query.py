@@ -32,9 +32,9 @@ from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call, resolve
 from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.remarks import copies, idle, lots
 from ncalr.acquire.scoring import score, scored_by
 from ncalr.acquire.select.spaces import Points, Space, chunks
-from ncalr.acquire.select.top_k import copies, idle, lots
 from ncalr.acquire.spec import Spec
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
