@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +29,7 @@ import numpy.typing as npt
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, statistics_of
-from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.registry import Plan, Strategy, call
 from ncalr.acquire.rehearsal import rehearsed
 from ncalr.acquire.remarks import copies, idle, lots
 from ncalr.acquire.scoring import score, scored_by
@@ -171,7 +170,7 @@ class _Query:
     def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
         """The tally of the pool, its best candidates in order, and the scores of all its candidates."""
         tally = self._tally(work)
-        if self.plan.strategy.fuse is None:
+        if work.plan.strategy.fuse is None:
             return tally, tally.best(), tally.value
         fused = replace(work, moments=tally.moments)
         self.flat = [name for name, moments in tally.moments.items() if moments.count > 1 and not moments.spread]
@@ -230,8 +229,7 @@ class _Query:
             narrow = replace(work, k=self.candidates, shared={})
             if not fits:
                 narrow = replace(narrow, strategy="random", options={}, columns=(), given={})
-            asked = self if fits else self._of("random")
-            tally, order, _ = asked._ranked(narrow)
+            tally, order, _ = self._ranked(narrow)
             positions = np.sort(tally.position[order])
             which = "those with the highest scores" if fits else "a random sample"
             notes = (f"chosen among {self.candidates} of {among} items: {which}",)
@@ -253,12 +251,6 @@ class _Query:
             **self.plan.spec.options,
         )
         return replace(picks, notes=(*notes, *picks.notes))
-
-    def _of(self, strategy: str) -> _Query:
-        """The same question with a strategy that needs nothing."""
-        other = copy(self)
-        other.plan = resolve(strategy)
-        return other
 
     # -- small things -------------------------------------------------------------------------------------------------
 
