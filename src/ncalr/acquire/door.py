@@ -8,27 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.acquire.evidence import POOL_AXIS, SOURCES, Evidence, source_of
+from ncalr.acquire.evidence import POOL_AXIS, SHAPES, SOURCES, Evidence, source_of
 from ncalr.acquire.registry import Plan
 from ncalr.errors import BadInput, MissingEvidence, NotFinite
 from ncalr.geometry import ClassStatistics
 from ncalr.kernels import OFF, Backend, is_torch, to_numpy
 
-SHAPES = {
-    "features": ("n", "d"),
-    "logits": ("n", "c"),
-    "probs": ("n", "c"),
-    "predictions": ("n",),
-    "flips": ("n",),
-    "checkpoint_predictions": ("t", "n"),
-    "sampled_probs": ("s", "n", "c"),
-    "enhanced": ("n", "e"),
-    "labelled_features": ("m", "d"),
-    "labelled_logits": ("m", "c"),
-    "labelled_probs": ("m", "c"),
-    "labelled_enhanced": ("m", "e"),
-    "labels": ("m",),
-}
 LETTERS = {
     "n": "pool items",
     "d": "feature dimensions",

@@ -32,16 +32,24 @@ from ncalr.errors import MissingEvidence
 from ncalr.geometry import ClassStatistics
 from ncalr.kernels import Array, Backend
 
-POOL_AXIS = {
-    "features": 0,
-    "logits": 0,
-    "probs": 0,
-    "predictions": 0,
-    "flips": 0,
-    "enhanced": 0,
-    "checkpoint_predictions": 1,
-    "sampled_probs": 1,
+SHAPES = {
+    "features": ("n", "d"),
+    "logits": ("n", "c"),
+    "probs": ("n", "c"),
+    "predictions": ("n",),
+    "flips": ("n",),
+    "enhanced": ("n", "e"),
+    "checkpoint_predictions": ("t", "n"),
+    "sampled_probs": ("s", "n", "c"),
+    "labelled_features": ("m", "d"),
+    "labelled_logits": ("m", "c"),
+    "labelled_probs": ("m", "c"),
+    "labelled_enhanced": ("m", "e"),
+    "labels": ("m",),
 }
+"""The axes of each array."""
+
+POOL_AXIS = {name: axes.index("n") for name, axes in SHAPES.items() if "n" in axes}
 """Which axis of a pool array runs over the items."""
 
 SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -53,9 +61,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What each derived piece of evidence can be had from, best first."""
 
-EVIDENCE = {*POOL_AXIS, *SOURCES, *(part for ways in SOURCES.values() for way in ways for part in way)} | {
-    "labelled_enhanced"
-}
+EVIDENCE = {*SHAPES, *SOURCES}
 """Every name that a strategy can ask for."""
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from ncalr.acquire.evidence import EVIDENCE, POOL_AXIS, SOURCES
+from ncalr.acquire.evidence import EVIDENCE, SHAPES
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, Note, check_known, unknown
@@ -222,8 +222,8 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         if name not in select.selector.options:
             shared = ["select", "means"] if "statistics" in made.needs else ["select"]
             known_options = [*made.options, *select.selector.options, *shared]
-            arrays = {*POOL_AXIS, *(part for ways in SOURCES.values() for way in ways for part in way)}
-            raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=sorted(arrays))
+            arrays = sorted({*SHAPES, "statistics"})
+            raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=arrays)
     for function in (made.score, made.fuse):
         own = options_of(function)
         check_options(f"strategy {made.name!r}", function, {n: v for n, v in mine.items() if n in own}, own)

@@ -21,29 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.acquire.evidence import source_of
+from ncalr.acquire.evidence import SHAPES, source_of
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import Pool, positions_of
 from ncalr.errors import BadInput
 
-EVIDENCE = frozenset(
-    {
-        "features",
-        "logits",
-        "probs",
-        "checkpoint_predictions",
-        "sampled_probs",
-        "enhanced",
-        "labelled_features",
-        "labelled_logits",
-        "labelled_probs",
-        "labelled_enhanced",
-        "labelled_log",
-        "labels",
-        "mean_probs",
-    }
-)
-"""What a learner can be asked for: what a strategy reads, and two more.
+EVIDENCE = frozenset(SHAPES) - {"predictions", "flips"} | {"labelled_log", "mean_probs"}
+"""What a learner can be asked for: what a strategy reads and cannot derive, and two more.
 
 `labelled_log` are logits (t, m, c) of the labelled items at each check of the training, an entry of the record's
 history each. What a network says of an item in its terminal phase is what it was told about it; what it said on the way

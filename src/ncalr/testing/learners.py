@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire import strategies
-from ncalr.acquire.door import SHAPES, WHOLE_NUMBERS
-from ncalr.acquire.evidence import POOL_AXIS
+from ncalr.acquire.door import WHOLE_NUMBERS
+from ncalr.acquire.evidence import POOL_AXIS, SHAPES
 from ncalr.acquire.query import query
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.dynamics import flips
