@@ -22,7 +22,7 @@ from torch import nn
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
 from ncalr.errors import BadInput, check_known
-from ncalr.learn.nets.external import external_network, is_external
+from ncalr.learn.nets.external import external_network, image_shape, is_external
 from ncalr.learn.nets.resnet import STEMS, Basic, Bottleneck, ResNet, Wide
 from ncalr.learn.nets.vectors import MLP
 
@@ -31,7 +31,7 @@ Factory = Callable[..., nn.Module]
 
 def _resnet(block: Any, blocks: tuple[int, ...], widths: tuple[int, ...] = (64, 128, 256, 512)) -> Factory:
     def make(classes: int, shape: tuple[int, ...], *, stem: str = "", dropout: float = 0.0) -> nn.Module:
-        height, _, channels = _image(shape)
+        height, _, channels = image_shape("this network", shape)
         stem = stem or ("imagenet" if height > 64 else "cifar")
         check_known("stem", stem, STEMS)
         return ResNet(classes, channels, block=block, blocks=blocks, widths=widths, stem=stem, dropout=dropout)
@@ -45,7 +45,9 @@ def _wide_resnet(
     if depth < 10 or (depth - 4) % 6:
         raise BadInput(f"a wide residual network has 6n + 4 layers (10, 16, 22, 28, 40), got depth={depth}")
     blocks, widths = ((depth - 4) // 6,) * 3, (16 * widen, 32 * widen, 64 * widen)
-    return ResNet(classes, _image(shape)[2], block=Wide, blocks=blocks, widths=widths, dropout=dropout)
+    return ResNet(
+        classes, image_shape("this network", shape)[2], block=Wide, blocks=blocks, widths=widths, dropout=dropout
+    )
 
 
 def _mlp(classes: int, shape: tuple[int, ...], *, widths: Any = (512, 256), dropout: float = 0.0) -> nn.Module:
@@ -92,14 +94,6 @@ def check_reads_texts(name: str) -> None:
             f"network {name!r} takes images, the pool holds texts; take 'mlp' or 'linear', which read the words of a "
             "text, or a network for texts such as 'hf:distilbert-base-uncased(frozen=true)'"
         )
-
-
-def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if len(shape) != 3:
-        raise BadInput(
-            f"this network takes images (height, width, channels), the pool has items of shape {shape}; try 'mlp'"
-        )
-    return shape[0], shape[1], shape[2]
 
 
 def _vector(shape: tuple[int, ...]) -> int:
