@@ -45,7 +45,7 @@ from ncalr.dynamics.scores import softmax  # noqa: E402
 from ncalr.evaluate.audit import audit  # noqa: E402
 from ncalr.evaluate.crossfit import crossfit_jobs, cut, gather  # noqa: E402
 from ncalr.evaluate.ood_metrics import aupr_out, auroc  # noqa: E402
-from ncalr.geometry.statistics import to_numpy  # noqa: E402
+from ncalr.kernels import to_numpy  # noqa: E402
 from ncalr.lab.experiment import Experiment  # noqa: E402
 from ncalr.lab.noise import learnt, truth_of  # noqa: E402
 from ncalr.lab.report import named_runs  # noqa: E402

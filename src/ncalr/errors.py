@@ -17,7 +17,9 @@ return.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from numbers import Integral
+from typing import Any
 
 
 class NcalrError(Exception):
@@ -64,6 +66,19 @@ class MissingExtra(NcalrError, ImportError):
 
 class Note(UserWarning):
     """Something to look at; the command line prints it as it prints other notes."""
+
+
+def check_known(kind: str, given: Any, known: Collection[str], more: str = "") -> None:
+    """Raise where a name is none of those that are known."""
+    if given not in known:
+        raise unknown(kind, str(given), known, more)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """The value, which must be a whole number of at least `least`; NumPy's count too, truth values do not."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise BadInput(f"{name} must be a whole number from {least} on, got {value!r}")
+    return int(value)
 
 
 def unknown(kind: str, given: str, known: Iterable[str], more: str = "", also: Iterable[str] = ()) -> UnknownName:

@@ -21,7 +21,7 @@ from ncalr.errors import BadInput, UnknownName
 from ncalr.evaluate import driver
 from ncalr.evaluate.driver import evaluate
 from ncalr.evaluate.strangers import examples, resized, strangers
-from ncalr.evaluate.subjects import subjects
+from ncalr.evaluate.subjects import places, subjects_at
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, VERSION, evaluation_groups, read_evaluations
 from ncalr.lab.experiment import Experiment
@@ -32,6 +32,10 @@ from ncalr.learn import TorchLearner
 
 RECIPE = "digits(epochs=5, checkpoints=2)"
 EXPERIMENT = Experiment("digits(known=8, share=0.5)", ("ncal", "random"), 2, 30, 20, 50, "resnet8", RECIPE, keep="all")
+
+
+def subjects(experiment, runs, dataset, learner, **which):
+    return subjects_at(places(runs, **which), experiment, dataset, learner)
 
 
 @pytest.fixture(scope="module")

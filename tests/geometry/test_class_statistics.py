@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ncalr.errors import BadInput
 from ncalr.geometry import ClassStatistics, statistics
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 steady = settings(deadline=None, derandomize=True, max_examples=60)
 

@@ -8,28 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ncalr.acquire.evidence import POOL_AXIS, SOURCES, Evidence, source_of
+from ncalr.acquire.evidence import POOL_AXIS, SHAPES, SOURCES, Evidence, source_of
 from ncalr.acquire.registry import Plan
 from ncalr.errors import BadInput, MissingEvidence, NotFinite
 from ncalr.geometry import ClassStatistics
-from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import OFF, Backend, is_torch
+from ncalr.kernels import OFF, Backend, is_torch, to_numpy
 
-SHAPES = {
-    "features": ("n", "d"),
-    "logits": ("n", "c"),
-    "probs": ("n", "c"),
-    "predictions": ("n",),
-    "flips": ("n",),
-    "checkpoint_predictions": ("t", "n"),
-    "sampled_probs": ("s", "n", "c"),
-    "enhanced": ("n", "e"),
-    "labelled_features": ("m", "d"),
-    "labelled_logits": ("m", "c"),
-    "labelled_probs": ("m", "c"),
-    "labelled_enhanced": ("m", "e"),
-    "labels": ("m",),
-}
 LETTERS = {
     "n": "pool items",
     "d": "feature dimensions",
@@ -46,46 +30,31 @@ WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
 class Positions:
-    """The ids 0..n-1 without an array of them: eight bytes an item are worth saving on a large pool."""
+    """Consecutive whole numbers without an array of them: eight bytes an item are worth saving on a large pool."""
 
     dtype = np.dtype(np.int64)
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, n: int, start: int = 0) -> None:
+        self.n, self.start = n, start
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, slice):
-            return np.arange(*rows.indices(self.n))
+            return self.start + np.arange(*rows.indices(self.n))
         rows = np.asarray(rows)
-        return np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows)
+        return self.start + (np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + self.n, rows))
 
 
 def as_arrays(given: Mapping[str, Any], others: Iterable[str] = (), named: bool = False) -> dict[str, Any]:
     """What was given, without the Nones, lists made arrays; shapes and kinds of numbers checked together.
 
-    `others` are names that mean nothing here: one of them may be a name misspelt. `named`: the items have ids, which is
-    all that a random sample needs.
+    `others` are names that were not taken for evidence: one may be misspelt. `named`: the items have ids, which is all
+    that a random sample needs.
     """
-    arrays: dict[str, Any] = {}
-    sizes: dict[str, tuple[int, str]] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name == "statistics":
-            if not isinstance(value, ClassStatistics):
-                raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
-            bad = np.flatnonzero(~(np.isfinite(value.means).all(axis=1) & np.isfinite(value.scatter)))
-            if len(bad):
-                raise NotFinite(f"statistics hold NaN or infinity for {len(bad)} classes, the first is {bad[0]}")
-            arrays[name] = value
-            continue
-        array = _as_array(name, value)
-        _check_numbers(name, array)
-        _check_shape(name, tuple(array.shape), sizes)
-        arrays[name] = array
+    arrays = {name: _as_array(name, value) for name, value in given.items() if value is not None}
+    check_kinds({name: array for name, array in arrays.items() if name != "statistics"})
     if "logits" in arrays and "probs" in arrays:
         raise BadInput("logits and probs were both given; pass one of them (logits keep more digits)")
     if not named and not any(name in POOL_AXIS for name in arrays):
@@ -171,11 +140,11 @@ def counted_from_one(
     mend: str = "pass labels - 1",
     name: str = "",
 ) -> tuple[str, ...]:
-    """What to say about labels 1, 2, ... where nothing tells how many classes there are: nothing where 0 is among them.
+    """A note on labels 1, 2, ... without a 0, where nothing tells how many classes there are: do they count from 1?
 
-    Ones alone may well be the second of two classes. `predicted` are the ranges of classes that a model says: one that
-    knows class 0, and no fewer classes than the labels, tells that class 0 is there. `mend` is what to do if the labels
-    are counted from 1, `name` how to name the classes if they are not; without it, how to count them.
+    No note where all labels are 1: that may be the second of two classes. Nor where a model predicts class 0 and no
+    fewer classes than the labels name; `predicted` gives the ranges of such predictions. `mend` says what to do if the
+    labels count from 1, `name` what to do if they do not.
     """
     low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
     if not 1 == low < high or any(first == 0 and last >= high for first, last in predicted()):
@@ -217,7 +186,7 @@ def open_positions(ids: Any, exclude: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def note_strangers(exclude: Any, found: Any, ids: Any) -> tuple[str, ...]:
-    """What to say where only the `found` ones of the ids to exclude are in the pool; raises where none is.
+    """A note where only the `found` ones of the ids to exclude are in the pool; an error where none is.
 
     Lists of test items or of earlier picks are often of a larger pool. One that has nothing to do with the pool is a
     mistake; `ids` are those of the pool or some of them, to show what they look like.
@@ -271,12 +240,6 @@ def check_k(k: Any, n: int, excluded: int) -> int:
         less = f" ({excluded} are excluded)" if excluded else ""
         raise BadInput(f"k must lie in 1..{n}, the items that can be picked{less}; got {k}")
     return int(k)
-
-
-def check_least(least: Any) -> None:
-    """How many of the least wanted items are asked for: none or more."""
-    if isinstance(least, bool) or not isinstance(least, int | np.integer) or least < 0:
-        raise BadInput(f"least must be a whole number from 0 on, got {least!r}")
 
 
 def check_needs(plan: Plan, arrays: Mapping[str, Any], *, on_disk: bool = False) -> None:
@@ -403,8 +366,10 @@ def check_labelled(arrays: Mapping[str, Any], names: Iterable[str]) -> None:
 def _as_array(name: str, value: Any) -> Any:
     """A tensor as it is (unsigned ones as signed: torch can do little with them), all else as a NumPy array.
 
-    A column on disk stays one: it is read a block at a time.
+    A column on disk stays one: it is read a block at a time. So do class statistics.
     """
+    if name == "statistics":
+        return _checked_statistics(value)
     if getattr(value, "on_disk", False):
         return value
     if is_torch(value):
@@ -415,6 +380,15 @@ def _as_array(name: str, value: Any) -> Any:
         return np.asarray(value)
     except ValueError as error:
         raise BadInput(f"{name} cannot be made an array ({error}); rows must have the same length") from None
+
+
+def _checked_statistics(value: Any) -> ClassStatistics:
+    if not isinstance(value, ClassStatistics):
+        raise BadInput(f"statistics must be a ncalr.geometry.ClassStatistics, got {type(value).__name__}")
+    bad = np.flatnonzero(~(np.isfinite(value.means).all(axis=1) & np.isfinite(value.scatter)))
+    if len(bad):
+        raise NotFinite(f"statistics hold NaN or infinity for {len(bad)} classes, the first is {bad[0]}")
+    return value
 
 
 def _check_numbers(name: str, array: Any) -> None:

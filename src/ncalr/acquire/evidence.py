@@ -32,16 +32,24 @@ from ncalr.errors import MissingEvidence
 from ncalr.geometry import ClassStatistics
 from ncalr.kernels import Array, Backend
 
-POOL_AXIS = {
-    "features": 0,
-    "logits": 0,
-    "probs": 0,
-    "predictions": 0,
-    "flips": 0,
-    "enhanced": 0,
-    "checkpoint_predictions": 1,
-    "sampled_probs": 1,
+SHAPES = {
+    "features": ("n", "d"),
+    "logits": ("n", "c"),
+    "probs": ("n", "c"),
+    "predictions": ("n",),
+    "flips": ("n",),
+    "enhanced": ("n", "e"),
+    "checkpoint_predictions": ("t", "n"),
+    "sampled_probs": ("s", "n", "c"),
+    "labelled_features": ("m", "d"),
+    "labelled_logits": ("m", "c"),
+    "labelled_probs": ("m", "c"),
+    "labelled_enhanced": ("m", "e"),
+    "labels": ("m",),
 }
+"""The axes of each array."""
+
+POOL_AXIS = {name: axes.index("n") for name, axes in SHAPES.items() if "n" in axes}
 """Which axis of a pool array runs over the items."""
 
 SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -53,9 +61,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What each derived piece of evidence can be had from, best first."""
 
-EVIDENCE = {*POOL_AXIS, *SOURCES, *(part for ways in SOURCES.values() for way in ways for part in way)} | {
-    "labelled_enhanced"
-}
+EVIDENCE = {*SHAPES, *SOURCES}
 """Every name that a strategy can ask for."""
 
 
@@ -103,6 +109,12 @@ class Evidence:
             return self.backend.block(array, self.rows)
         return self.backend.block(array, (slice(None), self.rows))
 
+    def outputs(self, prefix: str = "", positions: Any = None) -> Outputs:
+        """Logits or probabilities, whichever were given: of the whole window, or of some positions within it."""
+        logits = f"{prefix}logits"
+        name = logits if logits in self.given else f"{prefix}probs"
+        return Outputs(self.read(name) if positions is None else self.take(name, positions), name == logits)
+
     def layers(self, name: str) -> Iterator[Any]:
         """The layers of an array of shape (layers, n, ...) one after the other, without copying them together."""
         for layer in self.given[name]:
@@ -128,17 +140,16 @@ class Evidence:
         """The same evidence with some pieces replaced."""
         return replace(self, given={**self.given, **given}, shared={})
 
-    def chunks(self) -> Iterator[tuple[slice, Evidence]]:
-        """Consecutive windows of a size the backend handles well, each with its place in the whole."""
+    def chunks(self) -> Iterator[Evidence]:
+        """Consecutive windows of a size the backend handles well."""
         size = max(1024, self.backend.chunk_bytes // max(self.row_bytes(), 1))
         for start in range(0, self.n, size):
-            stop = min(start + size, self.n)
-            yield slice(start, stop), self.window(start, stop)
+            yield self.window(start, min(start + size, self.n))
 
     def row_bytes(self) -> int:
         """Bytes an item of the largest pool array that may be read."""
-        sizes = [_item_bytes(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS]
-        return max(sizes, default=1)
+        pool = [(array, POOL_AXIS[name]) for name, array in self.given.items() if name in POOL_AXIS]
+        return max((int(array.nbytes) // max(int(array.shape[axis]), 1) for array, axis in pool), default=1)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
         """A value that all chunks share, made by the first that asks."""
@@ -155,21 +166,11 @@ def source_of(name: str, given: Iterable[str]) -> tuple[str, ...] | None:
     return None
 
 
-def _outputs(evidence: Evidence) -> Outputs:
-    name = "logits" if "logits" in evidence.given else "probs"
-    return Outputs(evidence.read(name), name == "logits")
-
-
-def _labelled_outputs(evidence: Evidence) -> Outputs:
-    name = "labelled_logits" if "labelled_logits" in evidence.given else "labelled_probs"
-    return Outputs(evidence.read(name), name == "labelled_logits")
-
-
 def _predictions(evidence: Evidence) -> Array:
     if "predictions" in evidence.given:
         return evidence.read("predictions")
-    if "logits" in evidence.given or "probs" in evidence.given:
-        return evidence.backend.argmax(_outputs(evidence).values)
+    if "outputs" in evidence:
+        return evidence.backend.argmax(evidence.outputs().values)
     return evidence.backend.block(evidence.given["checkpoint_predictions"][-1], evidence.rows)
 
 
@@ -190,8 +191,8 @@ def _statistics(evidence: Evidence) -> ClassStatistics:
 
 
 _DERIVED: dict[str, Callable[[Evidence], Any]] = {
-    "outputs": _outputs,
-    "labelled_outputs": _labelled_outputs,
+    "outputs": Evidence.outputs,
+    "labelled_outputs": lambda evidence: evidence.outputs("labelled_"),
     "predictions": _predictions,
     "flips": _flips,
     "statistics": _statistics,
@@ -207,8 +208,3 @@ def _compose(rows: Any, positions: Any, n: int) -> Any:
             return slice(start + first, start + last)
         return np.asarray(positions) + start
     return rows[positions]
-
-
-def _item_bytes(array: Any, axis: int) -> int:
-    size = int(array.nbytes) if hasattr(array, "nbytes") else int(np.asarray(array).nbytes)
-    return size // max(int(array.shape[axis]), 1)

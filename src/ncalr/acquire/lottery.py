@@ -8,6 +8,7 @@ seven shards gives the ids that one shard gives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,16 @@ class Lottery:
 
     def at(self, rows: Any) -> Lottery:
         """The lottery of some of the items: each keeps its numbers."""
-        part = Lottery(0, self._ids[rows])
-        part._seed = self._seed
-        return part
+        return self._of(self._ids[rows])
 
     def joined(self, others: int) -> Lottery:
-        """The lottery of these items followed by so many that have no ids."""
-        numbers = np.concatenate([_words(self._ids[:]), mix_all(np.arange(others, dtype=np.uint64))])
-        part = Lottery(0, numbers)
-        part._seed = self._seed
-        return part
+        """The lottery of these items followed by `others` that have no ids."""
+        return self._of(np.concatenate([_words(self._ids[:]), mix_all(np.arange(others, dtype=np.uint64))]))
+
+    def _of(self, ids: npt.NDArray[Any]) -> Lottery:
+        other = copy(self)
+        other._ids = ids
+        return other
 
     def keys(self, rows: Any = slice(None)) -> Words:
         """One 64-bit word an item."""
@@ -68,9 +69,9 @@ class Lottery:
         """A word to mix with the keys for one more independent draw."""
         return mix(self._seed ^ mix(purpose))
 
-    def uniform(self, purpose: int = 0, rows: Any = slice(None)) -> npt.NDArray[np.float64]:
+    def uniform(self, purpose: int = 0) -> npt.NDArray[np.float64]:
         """One number strictly between 0 and 1 an item."""
-        words = mix_all(self.keys(rows) ^ np.uint64(self.draw(purpose)))
+        words = mix_all(self.keys() ^ np.uint64(self.draw(purpose)))
         return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53, np.float64)
 
     def gumbel(self, purpose: int = 0) -> npt.NDArray[np.float64]:
@@ -88,7 +89,5 @@ def _words(ids: npt.NDArray[Any]) -> Words:
     letters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
     for column in letters.T:
         changed = (words ^ column) * np.uint64(0x100000001B3)
-        words = np.where(
-            column > 0, changed, words
-        )  # padding leaves no trace: the width of the array is no part of an id
+        words = np.where(column > 0, changed, words)  # padding leaves no trace: an id has no width
     return words

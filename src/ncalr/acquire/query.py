@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,16 @@ import numpy as np
 from ncalr.acquire import door
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
-from ncalr.acquire.registry import Plan, Strategy, call
-from ncalr.acquire.select.top_k import best, copies, idle, unheard
+from ncalr.acquire.registry import Plan, Strategy
+from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.remarks import copies, idle, unheard
+from ncalr.acquire.scoring import score
+from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
-from ncalr.errors import BadInput, NotFinite
+from ncalr.errors import whole_number
 from ncalr.geometry.robust import robust_statistics
-from ncalr.geometry.statistics import ClassStatistics, to_numpy
-from ncalr.kernels import choose
+from ncalr.geometry.statistics import ClassStatistics
+from ncalr.kernels import choose, to_numpy
 from ncalr.types import Picks, Scored, Selection
 
 
@@ -78,8 +80,6 @@ def query(
         "labelled_enhanced": labelled_enhanced,
         "statistics": statistics,
     }
-    from ncalr.acquire.rehearsal import rehearsed  # which scores a made-up pool, and so knows this file
-
     plan = rehearsed(strategy, options)
     arrays = door.as_arrays(given, named=ids is not None)
     n = door.pool_size(arrays, ids)
@@ -88,7 +88,7 @@ def query(
     rows, notes = door.open_positions(names, exclude)
     open_ids = names if isinstance(rows, slice) else names[rows]
     k = door.check_k(k, len(open_ids), n - len(open_ids))
-    door.check_least(least)
+    least = whole_number("least", least, 0)
     door.check_needs(plan, arrays)
     door.check_labelled(arrays, plan.needs)
     backend = choose(device, arrays.values())
@@ -126,34 +126,12 @@ def picks_of(
     chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
     if plan.unheard:
         scored = Scored(None)
-    picks = _picks(
-        plan, evidence, scored, replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen))), ids
-    )
+    chosen = replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen)))
+    picks = _picks(plan, evidence, scored, chosen, ids)
     if not least or scored.scores is None:
         return picks
     other_end = Selection(best(0.0 - scored.scores, min(least, len(ids)), evidence, lottery))
     return replace(picks, least=_picks(plan, evidence, scored, other_end, ids))
-
-
-def score(plan: Plan, evidence: Evidence) -> Scored:
-    """The scores of every item of the evidence, in chunks where the strategy allows it."""
-    strategy = plan.strategy
-    again = partial(score, plan)
-    if strategy.score is None:
-        return Scored(None, {}, again)
-    seen = evidence.only(strategy.needs | strategy.wants)
-    parts: Mapping[str, Any]
-    if strategy.rowwise:
-        pieces = [parts_of(plan, chunk) for _, chunk in seen.chunks()]
-        join = evidence.backend.xp.concatenate
-        parts = {name: join([piece[name] for piece in pieces]) for name in pieces[0]}
-    else:
-        parts = parts_of(plan, seen)
-    for name, part in parts.items():
-        _check_scores(plan, evidence, name, part)
-    if strategy.fuse is None:
-        return Scored(next(iter(parts.values())), parts, again)
-    return Scored(call(strategy.fuse, parts, evidence.backend, options=plan.options), parts, again)
 
 
 def _notes(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection) -> tuple[str, ...]:
@@ -171,34 +149,6 @@ def _picks(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection, id
     values = {name: _at(evidence, part, chosen) for name, part in scored.parts.items()}
     scores = chosen.values if chosen.values is not None else _at(evidence, scored.scores, chosen)
     return Picks(ids[chosen.positions], scores, values, str(plan.spec), chosen.notes)
-
-
-def parts_of(plan: Plan, evidence: Evidence) -> Mapping[str, Any]:
-    """The parts of the score by name; one that has a single part is called after its strategy."""
-    assert plan.strategy.score is not None  # noqa: S101 (score() returned before)
-    result = call(plan.strategy.score, evidence, options=plan.options)
-    parts = result if isinstance(result, Mapping) else {plan.strategy.name: result}
-    for name, part in parts.items():
-        if np.shape(part) != (evidence.n,):
-            raise BadInput(
-                f"strategy {plan.strategy.name!r} must return one number an item, of shape ({evidence.n},); "
-                f"{name} has shape {tuple(np.shape(part))}"
-            )
-    return parts
-
-
-def _check_scores(plan: Plan, evidence: Evidence, name: str, part: Any) -> None:
-    """A score that is not finite is an error, never patched: either an input was bad, or the strategy is."""
-    if evidence.backend.is_finite(part):
-        return
-    for array in sorted(door.used(plan, evidence.given) - {"statistics"}):
-        door.check_array(array, evidence)
-    bad = np.flatnonzero(~np.isfinite(evidence.backend.numpy(part)))
-    first = bad[0] if isinstance(evidence.rows, slice) else evidence.rows[bad[0]]
-    raise NotFinite(
-        f"strategy {plan.strategy.name!r} gave {len(bad)} scores ({name}) that are not finite, the first for item "
-        f"{int(first)}, though its inputs are; features beyond 1e18 overflow float32: scale them or pass float64"
-    )
 
 
 def _at(evidence: Evidence, values: Any, chosen: Selection) -> Any:

@@ -4,7 +4,8 @@ A strategy is one function and one decorator:
 
     @strategy("doubt", needs={"outputs"}, rowwise=True, cites="…", cost="one pass over the outputs")
     def doubt(evidence, *, power=1.0):
-        return evidence.backend.uncertainty(*evidence["outputs"][:1], "margin", …) ** power
+        outputs = evidence["outputs"]
+        return evidence.backend.uncertainty(outputs.values, "margin", outputs.are_logits) ** power
 
 It returns one number an item (higher = label first), or several by name, which `fuse` turns into one, or it is `None`
 and the strategy only selects. Keyword arguments after the star are its options. A selector is the same thing for
@@ -28,10 +29,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from ncalr.acquire.evidence import EVIDENCE, POOL_AXIS, SOURCES
+from ncalr.acquire.evidence import EVIDENCE, SHAPES
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, Note, unknown
+from ncalr.errors import BadInput, Note, check_known, unknown
 
 Needs = Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]]
 
@@ -149,8 +150,7 @@ def add(name: str, score: Callable[..., Any] | None, *, needs: Iterable[str], **
     wants, spots = frozenset(facts.pop("wants", ())), frozenset(facts.pop("spots", ()))
     made = Strategy(name=name, needs=frozenset(needs), score=score, summary=summary, wants=wants, spots=spots, **facts)
     for word in sorted(made.needs | wants):
-        if word not in EVIDENCE:
-            raise unknown(f"evidence that strategy {name!r} could need called", word, EVIDENCE)
+        check_known(f"evidence that strategy {name!r} could need called", word, EVIDENCE)
     known = _STRATEGIES.get(name)
     if known is not None and (not _is_again(known.score, score) or (score is None and known != made)):
         raise BadInput(f"there is a strategy {name!r} already; choose another name")
@@ -214,8 +214,7 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         made, given = known[parsed.name], {**parsed.options, **(options or {})}
     whole = Spec(made.name, dict(given))
     means = given.pop("means", "mean") if "statistics" in made.needs else "mean"
-    if means not in MEANS:
-        raise unknown("way to find class means", str(means), MEANS)
+    check_known("way to find class means", means, MEANS)
     select = bind(given.pop("select", None) or made.select)
     mine = {name: value for name, value in given.items() if name in made.options}
     rest = {name: value for name, value in given.items() if name not in mine}
@@ -223,8 +222,8 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
         if name not in select.selector.options:
             shared = ["select", "means"] if "statistics" in made.needs else ["select"]
             known_options = [*made.options, *select.selector.options, *shared]
-            arrays = {*POOL_AXIS, *(part for ways in SOURCES.values() for way in ways for part in way)}
-            raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=sorted(arrays))
+            arrays = sorted({*SHAPES, "statistics"})
+            raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=arrays)
     for function in (made.score, made.fuse):
         own = options_of(function)
         check_options(f"strategy {made.name!r}", function, {n: v for n, v in mine.items() if n in own}, own)
@@ -245,12 +244,10 @@ def bind(spec: str | Spec | Bound) -> Bound:
         raise BadInput(f"a selector is given by its name or a spec such as 'filtered(multiple=3)', got {spec!r}")
     parsed = parse(spec) if isinstance(spec, str) else spec
     known = selectors()
-    if parsed.name not in known:
-        raise unknown("selector", parsed.name, known)
+    check_known("selector", parsed.name, known)
     chosen = known[parsed.name]
     for name in parsed.options:
-        if name not in chosen.options:
-            raise unknown(f"option of selector {chosen.name!r} called", name, chosen.options)
+        check_known(f"option of selector {chosen.name!r} called", name, chosen.options)
     return _bound(chosen, dict(parsed.options))
 
 

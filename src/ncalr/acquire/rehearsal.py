@@ -1,9 +1,9 @@
 """Values of options are tried on a made-up pool, so that a wrong one is found before a training or a pass over a pool.
 
-Only the strategy and its selector know which values they take, and they say so when they run: so they are run, on two
-dozen items, where something is about to begin. A strategy that is given no options is not tried, nor is one that is not
-ncalr's own: its values may go with a number of classes, or of anything else that made-up items do not have. What these
-may be to blame for is no error: numbers that are not finite, whatever is not ncalr's own complaint.
+Only the strategy and its selector know which values they take, and they say so when they run. So they are run once, on
+two dozen items. Not tried are a strategy without options, and one that is not ncalr's own: its values may depend on
+what made-up items do not have, as the real number of classes. Errors that made-up items may have caused are ignored:
+numbers that are not finite, missing evidence, and whatever ncalr did not raise itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.example import example_pool
 from ncalr.acquire.lottery import Lottery
-from ncalr.acquire.query import score
 from ncalr.acquire.registry import Plan, resolve
+from ncalr.acquire.scoring import score
 from ncalr.errors import MissingEvidence, NcalrError, NotFinite
 from ncalr.kernels import choose
 

@@ -106,7 +106,7 @@ def run(
 @contextmanager
 def _flags_named() -> Iterator[None]:
     """Errors about arrays, in the words of the command line: `--labelled-features` for `labelled_features=`."""
-    from ncalr.acquire.door import SHAPES
+    from ncalr.acquire.evidence import SHAPES
     from ncalr.errors import BadInput, MissingEvidence
 
     def flag(found: re.Match[str]) -> str:

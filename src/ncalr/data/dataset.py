@@ -40,7 +40,7 @@ from ncalr.data.pool import Pool
 from ncalr.data.splits import class_labels
 from ncalr.data.tables import TABLES
 from ncalr.data.views import VIEWS, Apart, part, view_of
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,7 @@ def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     entry = entry_of(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
     for option in chosen:
-        if option not in entry.options | VIEWS:
-            raise unknown(f"option of the dataset {entry.name}", option, entry.options | VIEWS)
+        check_known(f"option of the dataset {entry.name}", option, entry.options | VIEWS)
     view = {option: chosen.pop(option) for option in VIEWS if option in chosen}
     folder = inside if inside is not None else folder_of(entry, data_root(root))
     parts = entry.read(folder, **chosen)

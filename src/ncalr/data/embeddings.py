@@ -36,7 +36,7 @@ from ncalr.data.tables import (
     without_fractions,
 )
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 ID, LABEL = "id", "label"
 NAME = "name"  # as `ncalr labels export` calls the ids of its items

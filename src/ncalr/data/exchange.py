@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.acquire.door import SHAPES
-from ncalr.acquire.evidence import POOL_AXIS
+from ncalr.acquire.evidence import POOL_AXIS, SHAPES
 from ncalr.data.columns import stream
 from ncalr.data.files import written_whole
 from ncalr.data.manifest import IDS

@@ -187,6 +187,15 @@ _IMAGENET = {
 
 
 @dataset(
+    "imagenet100",
+    items=126_689,
+    test_items=5_000,
+    classes=100,
+    source="https://image-net.org, 100 of its classes (Tian et al. 2020)",
+    notes="the paper's has 1,300 images in every class, which is another selection; class folders, sorted by name",
+    **_IMAGENET,
+)
+@dataset(
     "mini_imagenet",
     items=50_000,
     test_items=10_000,
@@ -196,20 +205,7 @@ _IMAGENET = {
     notes="100 classes of ImageNet, 500 images each and 100 for the test; not the class list of ImageNet-100",
     **_IMAGENET,
 )
-def _mini_imagenet(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
-    return arrays_in(folder) or class_folders(folder, size=size, skip_broken=skip_broken)
-
-
-@dataset(
-    "imagenet100",
-    items=126_689,
-    test_items=5_000,
-    classes=100,
-    source="https://image-net.org, 100 of its classes (Tian et al. 2020)",
-    notes="the paper's has 1,300 images in every class, which is another selection; class folders, sorted by name",
-    **_IMAGENET,
-)
-def _imagenet100(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
+def _imagenet(folder: Path, *, size: Any = 64, skip_broken: bool = False) -> Parts | None:
     return arrays_in(folder) or class_folders(folder, size=size, skip_broken=skip_broken)
 
 

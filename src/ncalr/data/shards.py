@@ -38,8 +38,7 @@ from ncalr.data.files import sync_folder, written_whole
 from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
 from ncalr.data.pool import Ids, checked_ids, positions_of
 from ncalr.errors import BadInput, NotFinite, unknown
-from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import is_torch
+from ncalr.kernels import is_torch, to_numpy
 from ncalr.kernels.checksum import checksum
 
 Array = npt.NDArray[Any]

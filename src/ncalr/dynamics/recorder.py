@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.dynamics import scores
-from ncalr.errors import BadInput, NotRecorded, unknown
-from ncalr.geometry.statistics import to_numpy
+from ncalr.errors import BadInput, NotRecorded, check_known
+from ncalr.kernels import to_numpy
 
 _BLOCK = 1 << 20
 _LARGEST_HALF = float(np.finfo(np.float16).max)
@@ -47,8 +47,7 @@ class Recorder:
         self.items, self.classes = items, classes
         self.keep = frozenset([keep] if isinstance(keep, str) else keep)
         for name in self.keep:
-            if name not in KEEPS:
-                raise unknown("thing to keep", name, KEEPS)
+            check_known("thing to keep", name, KEEPS)
         self.checkpoints = 0
         small = classes <= 256
         # Three bytes an item: one for the class and two for the count, or, past 256 classes, the other way round.

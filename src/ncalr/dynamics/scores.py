@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.geometry.statistics import Floats
+from ncalr.kernels import to_numpy
 
-Floats = npt.NDArray[np.float64]
 _BLOCK = 1 << 16
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ncalr.engine import Hint, Task
-from ncalr.engine.local import WorkersLost, cores, use_threads
+from ncalr.engine.local import WorkersLost, cores, use_one_thread
 from ncalr.extras import load
 
 RETRIES = 3
@@ -147,5 +147,5 @@ class _Place:
 
 
 def _run(task: Task, unit: Any, hint: Any) -> Any:
-    use_threads()
+    use_one_thread()
     return task(unit, hint)

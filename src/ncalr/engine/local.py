@@ -20,41 +20,42 @@ class WorkersLost(NcalrError):
     """Worker processes were killed again and again."""
 
 
-class Threads:
-    """Worker threads that share this process's memory."""
+class _Machine:
+    """What threads and processes share: workers that end with each `map`."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
-
-    def map(self, task: Task, units: Sequence[Any], hint: Hint = lambda: None) -> Iterator[Any]:
-        """What the task gives for each unit, as they end."""
-        with ThreadPoolExecutor(self.workers, initializer=use_threads) as pool:
-            for _, result in _as_they_end(pool, task, dict(enumerate(units)), hint, self.workers):
-                yield result
 
     def crew(self, make: Callable[[Any], Any], shares: Sequence[Any]) -> Crew | None:  # noqa: ARG002
         """None: matrix products use all cores as it is."""
         return None
 
     def close(self) -> None:
-        """Nothing to stop: threads end with each map."""
+        """Nothing is left to stop."""
 
 
-class Processes:
+class Threads(_Machine):
+    """Worker threads that share this process's memory."""
+
+    def map(self, task: Task, units: Sequence[Any], hint: Hint = lambda: None) -> Iterator[Any]:
+        """What the task gives for each unit, as they end."""
+        with ThreadPoolExecutor(self.workers, initializer=use_one_thread) as pool:
+            for _, result in _as_they_end(pool, task, dict(enumerate(units)), hint, self.workers):
+                yield result
+
+
+class Processes(_Machine):
     """Worker processes, started anew (no fork); one that is killed is replaced and its work done again.
 
     A script that uses them needs Python's `if __name__ == "__main__":` around what it does.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or cores()
-
     def map(self, task: Task, units: Sequence[Any], hint: Hint = lambda: None) -> Iterator[Any]:
         """What the task gives for each unit, as they end."""
-        left = dict(enumerate(units))
+        left, spawned = dict(enumerate(units)), multiprocessing.get_context("spawn")
         for _ in range(TRIES):
             try:
-                with self._pool(task) as pool:
+                with ProcessPoolExecutor(self.workers, spawned, _start, (task,)) as pool:
                     for at, result in _as_they_end(pool, _run, dict(left), hint, self.workers):
                         del left[at]
                         yield result
@@ -66,34 +67,23 @@ class Processes:
             "Use fewer workers, or engine='local'"
         )
 
-    def crew(self, make: Callable[[Any], Any], shares: Sequence[Any]) -> Crew | None:  # noqa: ARG002
-        """None: matrix products use all cores as it is."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to stop: processes end with each map."""
-
-    def _pool(self, task: Task) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.workers, context, _start, (task,))
-
 
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def use_threads(count: int = 1) -> None:
-    """How many threads the compiled loops called from this thread use: one a worker, as there is one worker a core."""
+def use_one_thread() -> None:
+    """For the compiled loops called from this thread: there is one worker a core."""
     import numba
 
-    numba.set_num_threads(count)
+    numba.set_num_threads(1)
 
 
 def _start(task: Task) -> None:
     global _TASK
     _TASK = task
-    use_threads()
+    use_one_thread()
 
 
 def _run(unit: Any, hint: Any) -> Any:

@@ -18,9 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from copy import copy
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,12 @@ import numpy.typing as npt
 
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
-from ncalr.acquire.query import picks_of, query, score, statistics_of
-from ncalr.acquire.registry import Plan, Strategy, call, resolve
+from ncalr.acquire.query import picks_of, query, statistics_of
+from ncalr.acquire.registry import Plan, Strategy, call
 from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.remarks import copies, idle, lots
+from ncalr.acquire.scoring import score, scored_by
 from ncalr.acquire.select.spaces import Points, Space, chunks
-from ncalr.acquire.select.top_k import copies, idle, lots
 from ncalr.acquire.spec import Spec
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
@@ -42,10 +41,10 @@ from ncalr.engine import Crew, Engine, open_engine
 from ncalr.engine.hold import Holder, Share
 from ncalr.engine.lazy import as_evidence
 from ncalr.engine.tally import Tally
-from ncalr.engine.work import Work
+from ncalr.engine.work import GUESSES, Work
 from ncalr.errors import BadInput
 from ncalr.kernels import choose
-from ncalr.types import Picks, Scored
+from ncalr.types import Picks
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]
@@ -171,9 +170,9 @@ class _Query:
     def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
         """The tally of the pool, its best candidates in order, and the scores of all its candidates."""
         tally = self._tally(work)
-        if self.plan.strategy.fuse is None:
+        if work.plan.strategy.fuse is None:
             return tally, tally.best(), tally.value
-        fused = work.with_moments(tally.moments)
+        fused = replace(work, moments=tally.moments)
         self.flat = [name for name, moments in tally.moments.items() if moments.count > 1 and not moments.spread]
         if tally.ok:
             scores = fused.fuse(dict(zip(tally.names, tally.parts.T, strict=True)))
@@ -205,17 +204,14 @@ class _Query:
         backend = choose(self.device)
         kept = {name: self.arrays[name] for name in self.used}
         evidence = Evidence(kept, backend, self.n - self.left_out, self.classes, rows)
-        made, again = self.plan.strategy, partial(score, self.plan)
-        if made.score is None:
-            scored = Scored(None, {}, again)
-        elif not made.rowwise:
+        made = self.plan.strategy
+        if made.score is None or not made.rowwise:
             scored = score(self.plan, evidence)
         else:
             pieces = dict(self._map(work, "gather"))
             whole = [pieces[unit] for unit in sorted(pieces) if pieces[unit]]
             parts = {name: backend.asarray(np.concatenate([piece[name] for piece in whole])) for name in whole[0]}
-            fused = call(made.fuse, parts, backend, options=self.plan.options) if made.fuse else None
-            scored = Scored(next(iter(parts.values())) if fused is None else fused, parts, again)
+            scored = scored_by(self.plan, parts, backend)
         sweeper = _Sweeper(self.engine, work, rows, evidence.n)
         with closing(sweeper):
             return picks_of(self.plan, replace(evidence, sweeper=sweeper.hook()), scored, self.k, ids, self.seed)
@@ -233,8 +229,7 @@ class _Query:
             narrow = replace(work, k=self.candidates, shared={})
             if not fits:
                 narrow = replace(narrow, strategy="random", options={}, columns=(), given={})
-            asked = self if fits else self._of("random")
-            tally, order, _ = asked._ranked(narrow)
+            tally, order, _ = self._ranked(narrow)
             positions = np.sort(tally.position[order])
             which = "those with the highest scores" if fits else "a random sample"
             notes = (f"chosen among {self.candidates} of {among} items: {which}",)
@@ -256,12 +251,6 @@ class _Query:
             **self.plan.spec.options,
         )
         return replace(picks, notes=(*notes, *picks.notes))
-
-    def _of(self, strategy: str) -> _Query:
-        """The same question with a strategy that needs nothing."""
-        other = copy(self)
-        other.plan = resolve(strategy)
-        return other
 
     # -- small things -------------------------------------------------------------------------------------------------
 
@@ -327,10 +316,9 @@ class _Query:
             door.check_array(name, evidence)
 
     def _count_classes(self, classes: int | None) -> int:
-        guesses = ("predictions", "checkpoint_predictions")
-        plain = {name: array for name, array in self.arrays.items() if name not in guesses}
+        plain = {name: array for name, array in self.arrays.items() if name not in GUESSES}
         found = door.count_classes(plain, classes)
-        read = tuple(name for name in guesses if name in self.used)
+        read = tuple(name for name in GUESSES if name in self.used)
         if door.says_classes(plain, classes):
             return found
         if not read:

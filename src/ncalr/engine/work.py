@@ -7,7 +7,7 @@ tasks that engines run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS, Evidence
 from ncalr.acquire.lottery import Lottery
-from ncalr.acquire.query import parts_of
 from ncalr.acquire.registry import Plan, call, resolve
+from ncalr.acquire.scoring import parts_of
 from ncalr.data.columns import Rows, stream
 from ncalr.data.manifest import IDS
 from ncalr.data.shards import ShardedPool
@@ -26,25 +26,12 @@ from ncalr.engine.tally import GROUPS, Tally, small_whole
 from ncalr.errors import NotFinite
 from ncalr.geometry.moments import Moments
 from ncalr.kernels import choose
+from ncalr.kernels.host import Host
 
 Array = npt.NDArray[Any]
 UNIT_ROWS = 1 << 18
 CHUNK_BYTES = 16 << 20
-
-
-class Run:
-    """Consecutive whole numbers, of which some are asked for."""
-
-    dtype = np.dtype(np.int64)
-
-    def __init__(self, start: int, stop: int) -> None:
-        self.start, self.stop = start, stop
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def __getitem__(self, rows: Any) -> Any:
-        return np.arange(self.start, self.stop)[rows] if isinstance(rows, slice) else rows + self.start
+GUESSES = ("predictions", "checkpoint_predictions")
 
 
 @dataclass(frozen=True)
@@ -52,7 +39,7 @@ class Chunk:
     """Some items with their evidence: the open ones, without those that are excluded."""
 
     evidence: Evidence
-    positions: Any  # an array, or a `Run` of consecutive ones
+    positions: Any  # an array, or consecutive `Positions`
     ids: Any
 
 
@@ -67,7 +54,7 @@ class Work:
     given: dict[str, Any]  # what is known of the labelled set
     classes: int
     seed: Any
-    exclude: Array | None = None
+    exclude: Any = None  # an array of ids
     device: Any = None
     k: int = 0
     moments: Mapping[str, Moments] | None = None  # of the whole pool, for a second pass
@@ -107,18 +94,16 @@ class Work:
         """The least and the largest predicted class of some rows."""
         low, high = np.iinfo(np.int64).max, -1
         for chunk in self.chunks(unit):
-            for name in ("predictions", "checkpoint_predictions"):
-                if name in chunk.evidence.given and chunk.evidence.n:
-                    found = chunk.evidence.given[name]
-                    last = found[-1] if name == "checkpoint_predictions" else found
-                    low, high = min(low, int(last.min())), max(high, int(last.max()))
+            for name in self.columns if chunk.evidence.n else ():
+                found = chunk.evidence.given[name]
+                last = found[-1] if found.ndim > 1 else found
+                low, high = min(low, int(last.min())), max(high, int(last.max()))
         return low, high
 
     def known(self, unit: Rows, _hint: Any = None) -> Array:
         """Which of the excluded ids are among these rows."""
-        out = self.exclude if self.exclude is not None else np.zeros(0, np.int64)
-        blocks = stream(self._named(IDS), self._cut(unit))
-        return np.concatenate([block[IDS][np.isin(block[IDS], out)] for _, block in blocks])
+        blocks = stream({IDS: self.pool[IDS]}, self._cut(unit))
+        return np.concatenate([block[IDS][np.isin(block[IDS], self.exclude)] for _, block in blocks])
 
     def tally(self, unit: Rows, bars: Array | None = None) -> Tally:
         """The candidates of some rows. Values below the bars are known to be too low."""
@@ -157,9 +142,9 @@ class Work:
         """The evidence of some rows, a few megabytes at a time. Arrays last until the next chunk."""
         names = [*self.columns, *([IDS] if IDS in self.pool.columns else [])]
         backend = choose(self.device)
-        for rows, block in stream(self._named(*names), self._cut(unit)):
-            ids = self._ids(rows, block)
-            positions: Any = Run(*rows)
+        for (start, stop), block in stream({name: self.pool[name] for name in names}, self._cut(unit)):
+            positions: Any = door.Positions(stop - start, start)
+            ids = block.get(IDS, positions)
             given = {name: np.moveaxis(block[name], 0, POOL_AXIS[name]) for name in self.columns}
             if self.exclude is not None:
                 kept = np.flatnonzero(~np.isin(ids[:], self.exclude))
@@ -188,29 +173,15 @@ class Work:
 
     def fuse(self, parts: Mapping[str, Array]) -> Array:
         """One number an item, with the moments of the whole pool."""
-        from ncalr.kernels.host import Host
-
         made: Array = call(self.plan.strategy.fuse, parts, Host(), self.moments, options=self.plan.options)  # type: ignore[arg-type]
         return made
-
-    def with_moments(self, moments: Mapping[str, Moments]) -> Work:
-        """The same work, fusing as it goes."""
-        return replace(self, moments=dict(moments))
 
     def _check(self, given: Mapping[str, Array]) -> None:
         """The values of a block; that they are finite was checked when they were written."""
         for name, array in given.items():
             door.check_values(name, array)
         if self.classes:
-            last = {name: given[name] for name in ("predictions", "checkpoint_predictions") if name in given}
-            if last:
-                door.count_classes(last, self.classes)
-
-    def _named(self, *names: str) -> dict[str, Any]:
-        return {name: self.pool[name] for name in names if name in self.pool.columns}
-
-    def _ids(self, rows: Rows, block: Mapping[str, Array]) -> Any:
-        return block[IDS] if IDS in block else Run(*rows)
+            door.count_classes({name: given[name] for name in GUESSES if name in given}, self.classes)
 
     def _cut(self, unit: Rows) -> list[Rows]:
         """Ranges of a few megabytes, on the edges of the blocks that have checksums."""

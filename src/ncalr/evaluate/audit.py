@@ -45,7 +45,7 @@ from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
 from ncalr.evaluate.rivals import doubts_of
 from ncalr.geometry.robust import robust_statistics
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ncalr.dynamics.scores import softmax
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ncalr.data.pool import Pool
 from ncalr.data.splits import drawn
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model
 
 NEEDS = frozenset({"features", "sampled_probs"})

@@ -48,7 +48,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.evaluate.probe import finite_blocks, matrix, whole_numbers
 from ncalr.kernels import Array, Backend, choose
 
@@ -138,10 +138,8 @@ def discover(
     known: the old classes, or how many they are if they are the first. variant: which items the labelled ones are (see
     above); it is for the record, the numbers come from what is passed.
     """
-    if variant not in VARIANTS:
-        raise unknown("variant", variant, VARIANTS)
-    if version not in VERSIONS:
-        raise unknown("version", version, VERSIONS)
+    check_known("variant", variant, VARIANTS)
+    check_known("version", version, VERSIONS)
     labelled_features, features = matrix("labelled_features", labelled_features), matrix("features", features)
     labels, truth = (
         whole_numbers("labels", labels, len(labelled_features)),
@@ -170,8 +168,7 @@ def discover(
 
 def discovery_accuracy(truth: Any, clusters: Any, old_classes: Any, version: str = "v2") -> DiscoveryAccuracy:
     """All, Old and New of unlabelled items, given their true class and their cluster."""
-    if version not in VERSIONS:
-        raise unknown("version", version, VERSIONS)
+    check_known("version", version, VERSIONS)
     truth = whole_numbers("truth", truth, len(truth))
     clusters = whole_numbers("clusters", clusters, len(truth))
     if not len(truth):

@@ -16,7 +16,7 @@ from typing import Any
 
 from ncalr.data.dataset import Dataset, load
 from ncalr.data.fingerprint import fingerprint
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.evaluate.subjects import Place, Subject, kept, places, subjects_at
 from ncalr.evaluate.tasks import TASKS, Evaluation, Wishes
 from ncalr.lab.evaluations import EVALUATIONS, VERSION, read_evaluations
@@ -85,8 +85,7 @@ class Evaluator:
         With `failed`, what is raised for a model is told, and the next one is looked at.
         """
         for task in tasks:
-            if task not in TASKS:
-                raise unknown("task", task, TASKS)
+            check_known("task", task, TASKS)
         if not tasks:
             raise BadInput(f"no tasks given; choose among {', '.join(TASKS)}")
         runs = read_runs(self.folder) if runs is None else runs

@@ -28,12 +28,12 @@ import numpy as np
 from ncalr.acquire.door import counted_from_one
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known, whole_number
 from ncalr.evaluate.ood_covariance import Floats, blocks
 from ncalr.evaluate.ood_metrics import METRICS, detection_metrics
 from ncalr.evaluate.ood_scores import Fitted, Head, Items, Labelled, Score
 from ncalr.evaluate.ood_scores import scores as known_scores
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 MEAN = "(mean)"
 """What stands for the set in the row of a group's mean."""
@@ -165,12 +165,10 @@ def _chosen(given: Iterable[str | Spec]) -> list[tuple[Spec, Score]]:
 
 def _known(spec: Spec) -> Score:
     known = known_scores()
-    if spec.name not in known:
-        raise unknown("OOD score", spec.name, known)
+    check_known("OOD score", spec.name, known)
     options = options_of(known[spec.name].fit)
     for name in spec.options:
-        if name not in options:
-            raise unknown(f"option of OOD score {spec.name!r} called", name, options)
+        check_known(f"option of OOD score {spec.name!r} called", name, options)
     return known[spec.name]
 
 
@@ -186,9 +184,7 @@ def _labelled(features: Any, labels: Any, weight: Any, bias: Any, classes: int |
     known = len(head.bias) if head is not None else int(labels.max()) + 1
     if head is not None and classes not in (None, known):
         raise BadInput(f"weight has {known} rows, one a class, but classes = {classes}")
-    if classes is not None and (not isinstance(classes, int | np.integer) or classes < 1):
-        raise BadInput(f"classes must be a whole number from 1 on, got {classes!r}")
-    count = known if classes is None else int(classes)
+    count = known if classes is None else whole_number("classes", classes, 1)
     if labels.min() < 0 or labels.max() >= count:
         wrong = int(((labels < 0) | (labels >= count)).sum())
         raise BadInput(

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 ClassName = str | Sequence[str]
 """A name, a WordNet id, or several of them for the same class."""

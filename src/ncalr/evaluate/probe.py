@@ -50,8 +50,7 @@ import numpy.typing as npt
 
 from ncalr.data.splits import drawn
 from ncalr.errors import BadInput, NotFinite
-from ncalr.geometry.statistics import to_numpy
-from ncalr.kernels import Array, Backend, choose, is_torch
+from ncalr.kernels import Array, Backend, choose, is_torch, to_numpy
 
 GRID = (1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6)
 """Where the search for C begins."""

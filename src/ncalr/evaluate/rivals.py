@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import unknown
+from ncalr.errors import check_known
 from ncalr.extras import load
 
 Floats = npt.NDArray[np.float64]
@@ -16,8 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 def doubts_of(rival: str, probs: Any, labels: Any) -> Floats:
     """Doubts (n,) about labels by out-of-sample probabilities (n, c); higher: look sooner."""
-    if rival not in RIVALS:
-        raise unknown("rival", rival, RIVALS)
+    check_known("rival", rival, RIVALS)
     return RIVALS[rival](probs, labels)
 
 

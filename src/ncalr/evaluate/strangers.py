@@ -29,7 +29,7 @@ from ncalr.data.hub import is_hub
 from ncalr.data.images import image_shape, pillow
 from ncalr.data.pool import ArrayPool, Pool
 from ncalr.data.splits import Subset
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 
 NOVEL = "novel"
 SPLITS = ("test", "val", "all", "train")
@@ -134,8 +134,7 @@ def _in_folder(folder: Path, options: str, dataset: Dataset) -> Strangers:
     usual = {"size": SIZE, "channels": dataset.pool.shape[-1], "skip_broken": False}
     chosen = parse(f"options{options}").options
     for option in chosen:
-        if option not in usual:
-            raise unknown("option of a folder of images", option, usual)
+        check_known("option of a folder of images", option, usual)
     pool = images_below(folder, **{**usual, **chosen})
     inside = [name.partition("/")[0] if "/" in name else "" for name in pool.ids.tolist()]
     names = sorted({*inside} - {""})

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ncalr.data.dataset import Dataset
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
 from ncalr.learn.learner import Job, Learner, Model
@@ -113,25 +113,6 @@ class Subject:
         return found
 
 
-def subjects(
-    experiment: Experiment,
-    runs: list[Run],
-    dataset: Dataset,
-    learner: Learner,
-    *,
-    rounds: str = "last",
-    missing: str = "error",
-    wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
-) -> Iterator[Subject]:
-    """The models of these runs, run by run: of the rounds that `ROUNDS` says; of those that are `wanted`.
-
-    Kept models are loaded. Others are an error, or trained again, several at a time (`missing="retrain"`), or left out
-    ("skip").
-    """
-    found = places(runs, rounds=rounds, missing=missing, wanted=wanted)
-    yield from subjects_at(found, experiment, dataset, learner)
-
-
 def places(
     runs: list[Run],
     *,
@@ -139,11 +120,13 @@ def places(
     missing: str = "error",
     wanted: Callable[[Run, int], Any] = lambda _run, _number: True,
 ) -> list[Place]:
-    """Where the models of `subjects` are: found out from the journals alone."""
-    if missing not in MISSING:
-        raise unknown("way with missing models", missing, MISSING)
-    if rounds not in ROUNDS:
-        raise unknown("rounds", rounds, ROUNDS)
+    """Where the models of these runs are, by their journals: of the rounds that `ROUNDS` says, those that are `wanted`.
+
+    A model that was not kept is an error, or is among them to be trained again (`missing="retrain"`), or left out
+    ("skip").
+    """
+    check_known("way with missing models", missing, MISSING)
+    check_known("rounds", rounds, ROUNDS)
     every = [(run, number) for run in runs for number in _trained(run, rounds)]
     if not every:
         what = "ended" if rounds == "ended" else "finished a training"

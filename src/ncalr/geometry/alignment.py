@@ -31,8 +31,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import ClassStatistics, to_numpy
-from ncalr.kernels import Array, Backend, CmapTable, choose
+from ncalr.geometry.statistics import ClassStatistics
+from ncalr.kernels import Array, Backend, CmapTable, choose, to_numpy
 
 Counts = Literal["paper", "neutral"]
 

@@ -28,7 +28,8 @@ import numpy as np
 
 from ncalr.errors import BadInput
 from ncalr.geometry.alignment import cma
-from ncalr.geometry.statistics import ClassStatistics, Floats, to_numpy
+from ncalr.geometry.statistics import ClassStatistics, Floats
+from ncalr.kernels import to_numpy
 
 _BLOCK = 8192
 _NAN = float("nan")

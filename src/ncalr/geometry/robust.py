@@ -49,8 +49,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ncalr.errors import BadInput, NotFinite, unknown
-from ncalr.geometry.statistics import ClassStatistics, Floats, to_numpy
+from ncalr.errors import BadInput, NotFinite, check_known
+from ncalr.geometry.statistics import ClassStatistics, Floats, blocks
+from ncalr.kernels import to_numpy
 
 Method = Literal["trimmed", "median", "weighted"]
 _BLOCK_BYTES = 32 << 20
@@ -95,7 +96,7 @@ class WeightedStatistics(ClassStatistics):
         self.check(features, labels)
         weights = _as_weights(np.ones(len(labels)) if weights is None else weights, len(labels))
         merged = self
-        for rows in _rows(features, _BLOCK_BYTES):
+        for rows in blocks(features, _BLOCK_BYTES):
             chunk = features[rows].astype(np.float64)
             merged = merged.merge(_of_block(chunk, labels[rows], weights[rows], len(self.counts)))
         return merged
@@ -120,8 +121,7 @@ def robust_statistics(
     >>> robust_statistics(features, [0, 0, 0, 0, 1], 2).means.tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    if method not in get_args(Method):
-        raise unknown("method for class means", method, get_args(Method))
+    check_known("method for class means", method, get_args(Method))
     if (method == "weighted") != (weights is not None):
         raise BadInput(
             f"weights go with method='weighted' and with no other; got method={method!r}, weights={weights!r}"
@@ -239,7 +239,7 @@ def _trimmed(own: Any, trim: float, rounds: int) -> ClassStatistics:
 
 def _mean_of(own: Any, kept: npt.NDArray[np.bool_]) -> Floats:
     total = np.zeros(own.shape[1])
-    for rows in _rows(own, _CACHED_BYTES):
+    for rows in blocks(own, _CACHED_BYTES):
         total += kept[rows].astype(np.float64) @ own[rows].astype(np.float64)
     return np.asarray(total / kept.sum(), np.float64)
 
@@ -266,7 +266,7 @@ def _by_class(features: Any, labels: Any, classes: int) -> Iterator[tuple[int, A
 def _pull(points: Any, centre: Floats) -> tuple[Floats, float, int]:
     """The sum of unit vectors to the points, the sum of their inverse distances, and how many points are right here."""
     pull, weight, here = np.zeros(len(centre)), 0.0, 0
-    for rows in _rows(points, _CACHED_BYTES):
+    for rows in blocks(points, _CACHED_BYTES):
         away = points[rows].astype(np.float64) - centre
         distance = np.sqrt(np.einsum("nd,nd->n", away, away))
         apart = distance > _TOUCHING
@@ -279,7 +279,7 @@ def _pull(points: Any, centre: Floats) -> tuple[Floats, float, int]:
 
 def _squared_distances(points: Any, centre: Floats) -> Floats:
     squared = np.empty(len(points))
-    for rows in _rows(points, _CACHED_BYTES):
+    for rows in blocks(points, _CACHED_BYTES):
         away = points[rows].astype(np.float64) - centre
         squared[rows] = np.einsum("nd,nd->n", away, away)
     return squared
@@ -295,13 +295,6 @@ def _coordinate_median(points: Any) -> Floats:
         columns = np.ascontiguousarray(points[:, start : start + width].T)
         centre[start : start + width] = np.partition(columns, middle, axis=1)[:, middle].mean(axis=1, dtype=np.float64)
     return centre
-
-
-def _rows(features: Any, size: int) -> Iterator[slice]:
-    """Slices of so many rows as have this size in float64."""
-    block = max(1, size // (8 * features.shape[1]))
-    for start in range(0, len(features), block):
-        yield slice(start, start + block)
 
 
 def _empty(features: Any, classes: int) -> ClassStatistics:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ncalr.geometry.statistics import ClassStatistics
+from ncalr.geometry.statistics import ClassStatistics, Floats
 
-Floats = npt.NDArray[np.float64]
 QUANTILES = 21
 
 

@@ -11,6 +11,7 @@ features have almost none: a difference of two sums of squares would lose it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,18 +21,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ncalr.errors import BadInput
-from ncalr.kernels import is_torch
+from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 _BLOCK_BYTES = 32 << 20
-
-
-def to_numpy(array: Any) -> Any:
-    """A NumPy array of the same values, without a copy where there need be none."""
-    if is_torch(array):
-        array = array.detach().cpu()
-        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
-    return np.asarray(array)
 
 
 @dataclass(frozen=True)
@@ -61,11 +54,9 @@ class ClassStatistics:
         """These statistics with more labelled features."""
         features, labels = to_numpy(features), to_numpy(labels)
         self.check(features, labels)
-        block = max(1, _BLOCK_BYTES // (8 * features.shape[1]))
         merged = self
-        for start in range(0, len(labels), block):
-            chunk = features[start : start + block].astype(np.float64)
-            merged = merged.merge(_of_block(chunk, labels[start : start + block], len(self.counts)))
+        for rows in blocks(features, _BLOCK_BYTES):
+            merged = merged.merge(_of_block(features[rows].astype(np.float64), labels[rows], len(self.counts)))
         return merged
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
@@ -122,6 +113,12 @@ class ClassStatistics:
             raise BadInput(f"labels must be integers 0..{classes - 1}, got dtype {labels.dtype}")
         if len(labels) and (labels.min() < 0 or labels.max() >= classes):
             raise BadInput(f"labels must lie in 0..{classes - 1}, got {labels.min()}..{labels.max()}")
+
+
+def blocks(features: Any, size: int) -> Iterator[slice]:
+    """Slices of as many rows as have this size in float64."""
+    step = max(1, size // (8 * features.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(features), step))
 
 
 def _of_block(features: Floats, labels: Any, classes: int) -> ClassStatistics:

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ncalr.errors import BadInput, MissingExtra
 
 OFF = 0.02
@@ -44,7 +46,7 @@ class Backend(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """How large what every pick looks at may be to be kept ready, instead of being made anew for each."""
+        """Up to this size, what every pick looks at is kept; beyond, it is made anew for each pick."""
 
     @property
     def chunk_bytes(self) -> int:
@@ -136,9 +138,17 @@ def is_torch(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def to_numpy(array: Any) -> Any:
+    """A NumPy array of the same values, without a copy where there need be none."""
+    if is_torch(array):
+        array = array.detach().cpu()
+        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    return np.asarray(array)
+
+
 @cache
 def triton_module(name: str) -> Any:
-    """`ncalr.kernels.triton_NAME`, kernels of a training on a GPU; None where there is no Triton."""
+    """`ncalr.kernels.triton_NAME`, kernels for a GPU; None where there is no Triton."""
     try:
         return importlib.import_module(f"ncalr.kernels.triton_{name}")
     except ImportError:

@@ -185,9 +185,8 @@ def _prefetch_row(array, i):
 def quick_log(x):
     """Natural logarithm of a positive normal float32; about -88 for 0 and for subnormals."""
     bits = float_bits(np.float32(x))
-    exponent = (bits - np.int32(0x3F3504F3)) >> np.int32(
-        23
-    )  # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
+    # 0x3F3504F3 is sqrt(1/2): the mantissa lands in [sqrt(1/2), sqrt(2))
+    exponent = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
     mantissa = bits_float(bits - (exponent << np.int32(23)))
     t = (mantissa - np.float32(1.0)) / (mantissa + np.float32(1.0))
     s = t * t
@@ -330,12 +329,8 @@ def by_four_chains(row):
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = low
     quads = row.shape[0] // 4
     for j in range(quads):
-        v0, v1, v2, v3 = (
-            widen(row[4 * j]),
-            widen(row[4 * j + 1]),
-            widen(row[4 * j + 2]),
-            widen(row[4 * j + 3]),
-        )
+        v0, v1 = widen(row[4 * j]), widen(row[4 * j + 1])
+        v2, v3 = widen(row[4 * j + 2]), widen(row[4 * j + 3])
         b0, a0 = max(b0, min(a0, v0)), max(a0, v0)
         b1, a1 = max(b1, min(a1, v1)), max(a1, v1)
         b2, a2 = max(b2, min(a2, v2)), max(a2, v2)
@@ -650,7 +645,7 @@ def lazy_best(bounds, fresh, kernel, slots, best, worth):
         tops[b] = largest(bounds[b * width : (b + 1) * width])
 
 
-# -- sums and checks over what is read from a disk ------------------------------------------------------------
+# -- exact sums and checks ------------------------------------------------------------------------------------
 
 
 @njit(cache=True)
@@ -694,9 +689,6 @@ def checksum(words):
     for i in range(words.shape[0]):
         total += words[i] * np.uint64(2 * i + 1)
     return total
-
-
-# -- checks ---------------------------------------------------------------------------------------------------
 
 
 @parallel({"reassoc", "nsz"})

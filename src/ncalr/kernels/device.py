@@ -6,14 +6,13 @@ Streaming passes that torch can only express with several trips through memory h
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
-from ncalr.kernels import OFF, Array, CmapTable, Rows
+from ncalr.kernels import OFF, Array, CmapTable, Rows, to_numpy, triton_module
 
 LOOKS = 64
 """How many old coverage gains are brought up to date in one launch."""
@@ -28,7 +27,7 @@ class Device:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
+        self.triton = triton_module("kernels") if device.type == "cuda" else None
         self.chunk_bytes = (4 << 30) if self.triton else (256 << 20)  # plain torch makes copies as large as the chunk
 
     def block(self, array: Array, rows: Rows) -> Array:
@@ -54,17 +53,13 @@ class Device:
         return array if array.dtype in (torch.float32, torch.float64) else array.float()
 
     def numpy(self, array: Array) -> Any:
-        if not isinstance(array, torch.Tensor):
-            return np.asarray(array)
-        return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()
+        return to_numpy(array)
 
     def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
         kind = torch.float64 if features.dtype == torch.float64 else torch.float32
         table = CmapTable(*(t if t is None else self.asarray(t).to(kind) for t in table))
         if self.triton and kind == torch.float32:
-            from ncalr.kernels import triton_kernels
-
-            return triton_kernels.cmap(features, predictions, table)
+            return self.triton.cmap(features, predictions, table)
         centre, across, along, reach, pull = table
         c = predictions.long()
         z = features.to(kind) if centre is None else features.to(kind) - centre
@@ -105,9 +100,7 @@ class Device:
 
     def flips(self, log: Array) -> Array:
         if self.triton:
-            from ncalr.kernels import triton_kernels
-
-            return triton_kernels.flips(torch.stack(list(log)))
+            return self.triton.flips(torch.stack(list(log)))
         count = torch.zeros(len(log[0]), dtype=torch.int16, device=self.device)
         for before, after in pairwise(log):
             count += before != after
@@ -127,9 +120,8 @@ class Device:
 
     def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
         if self.triton:
-            from ncalr.kernels import triton_kernels
-
-            return triton_kernels.farthest_in_block(weight, between, bound, most)
+            found: tuple[Any, Any] = self.triton.farthest_in_block(weight, between, bound, most)
+            return found
         picked: list[int] = []
         values: list[float] = []
         while len(picked) < most:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ncalr.kernels import Array, CmapTable, Rows, is_torch
+from ncalr.kernels import Array, CmapTable, Rows, is_torch, to_numpy
 
 _WORTH_THREADS = 1 << 22
 KINDS = ("least_confidence", "margin", "entropy")
@@ -23,12 +24,7 @@ class Host:
     block_rows = 512
 
     def block(self, array: Array, rows: Rows) -> Array:
-        if is_torch(array):
-            part = array[rows].detach().cpu()
-            array = (part.float() if str(part.dtype) == "torch.bfloat16" else part).numpy()
-        else:
-            array = array[rows]
-        return np.ascontiguousarray(array)
+        return np.ascontiguousarray(to_numpy(array[rows]))
 
     def asarray(self, array: Array, dtype: str | None = None) -> Array:
         return np.asarray(self.block(array, slice(None)) if is_torch(array) else array, dtype=dtype)
@@ -43,20 +39,16 @@ class Host:
         return np.asarray(array)
 
     def cmap(self, features: Array, predictions: Array, table: CmapTable) -> Array:
-        from ncalr.kernels import compiled
-
         kind = np.float64 if features.dtype == np.float64 else np.float32
         out = np.empty(len(features), kind)
         centre = np.zeros(0) if table.centre is None else table.centre
         ready = [np.ascontiguousarray(t, kind) for t in (centre, *table[1:])]
-        compiled.cmap(_bits(features), np.ascontiguousarray(predictions), *ready, out)
+        _loops().cmap(_bits(features), np.ascontiguousarray(predictions), *ready, out)
         return out
 
     def uncertainty(self, outputs: Array, kind: str, logits: bool) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.empty(len(outputs), np.float64 if outputs.dtype == np.float64 else np.float32)
-        kernel = compiled.uncertainty_of_logits if logits else compiled.uncertainty_of_probs
+        kernel = _loops().uncertainty_of_logits if logits else _loops().uncertainty_of_probs
         kernel(_bits(outputs), KINDS.index(kind), out)
         return out
 
@@ -65,17 +57,13 @@ class Host:
         return np.flatnonzero(values > cut), np.flatnonzero(values == cut)
 
     def least(self, own: Array, inner: Array) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.empty(len(inner), inner.dtype)
-        compiled.least(own, inner, out)
+        _loops().least(own, inner, out)
         return out
 
     def nearest_squares(self, inner: Array, own: Array, others: Array, count: int) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.full((len(inner), count), np.inf, inner.dtype)
-        compiled.nearest_squares(inner, own, others, out)
+        _loops().nearest_squares(inner, own, others, out)
         return out
 
     def flips(self, log: Array) -> Array:
@@ -90,9 +78,7 @@ class Host:
         return member @ rows
 
     def add_sample(self, probs: Array, total: Array, doubt: Array) -> None:
-        from ncalr.kernels import compiled
-
-        compiled.add_sample(_bits(probs), total, doubt)
+        _loops().add_sample(_bits(probs), total, doubt)
 
     def argmax(self, outputs: Array) -> Array:
         out = np.empty(len(outputs), np.intp)
@@ -101,66 +87,58 @@ class Host:
         return out
 
     def farthest_in_block(self, weight: Array, between: Array, bound: float, most: int) -> tuple[Any, Any]:
-        from ncalr.kernels import compiled
-
         picked, values = np.empty(most, np.int64), np.empty(most)
-        count = compiled.farthest_in_block(weight, between, bound, most, picked, values)
+        count = _loops().farthest_in_block(weight, between, bound, most, picked, values)
         return picked[:count], values[:count]
 
     def race(self, weight: Array, keys: Array, draw: int, listed: int) -> tuple[Any, Any]:
-        from ncalr.kernels import compiled
-
         at, time = np.empty(listed, np.int64), np.empty(listed)
-        compiled.race(weight, keys, np.uint64(draw), at, time)
+        _loops().race(weight, keys, np.uint64(draw), at, time)
         return at[at >= 0], time[at >= 0]
 
     def words(self, words: Any) -> Array:
         return words
 
     def waits(self, keys: Array, draws: Array) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.empty((len(draws), len(keys)))
-        compiled.waits(keys, draws, out)
+        _loops().waits(keys, draws, out)
         return out
 
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
-        from ncalr.kernels import compiled
-
-        compiled.to_kernel(dots, row_norms, norms, np.float32(scale), ball)
+        _loops().to_kernel(dots, row_norms, norms, np.float32(scale), ball)
         return dots
 
     def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.empty(len(slots))
         large = len(slots) * kernel.shape[1] > _WORTH_THREADS
-        gain = compiled.coverage_gain if large else compiled.coverage_gain_serial
+        gain = _loops().coverage_gain if large else _loops().coverage_gain_serial
         gain(kernel, slots, best, worth, out)
         return out
 
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
-        from ncalr.kernels import compiled
-
         out = np.empty(kernel.shape[1])
-        compiled.coverage_drop(kernel, slots, old, new, worth, out)
+        _loops().coverage_drop(kernel, slots, old, new, worth, out)
         return out
 
     def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
-        from ncalr.kernels import compiled
-
-        return int(compiled.lazy_best(bounds, fresh, kernel, slots, best, worth))
+        return int(_loops().lazy_best(bounds, fresh, kernel, slots, best, worth))
 
     def is_finite(self, array: Array) -> bool:
         if array.dtype.kind != "f":
             return True
         if array.size < 1 << 16:  # below this, waking the threads takes longer than the work
             return bool(np.isfinite(array).all())
-        from ncalr.kernels import compiled
-
-        flags = np.zeros(compiled.threads())
-        compiled.all_finite(_bits(array.reshape(-1)), flags)
+        flags = np.zeros(_loops().threads())
+        _loops().all_finite(_bits(array.reshape(-1)), flags)
         return bool((flags == 0).all())
+
+
+@cache
+def _loops() -> Any:
+    """The compiled loops, imported by the first who needs one: numba takes a second."""
+    from ncalr.kernels import compiled
+
+    return compiled
 
 
 def _bits(array: Array) -> Array:

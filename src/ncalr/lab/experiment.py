@@ -10,7 +10,7 @@ from typing import Any
 from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import resolve
 from ncalr.data.dataset import placed
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.loop.answers import policy
 from ncalr.loop.run import UNSAID, Plan
 from ncalr.loop.stopping import stops_of
@@ -69,8 +69,7 @@ class Experiment:
         """From plain data; a key that is not known is an error."""
         known = {f.name for f in fields(cls)}
         for key in values:
-            if key not in known:
-                raise unknown("experiment value", key, known)
+            check_known("experiment value", key, known)
         return cls(**values)
 
 

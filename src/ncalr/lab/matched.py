@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput, NotFinite
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 

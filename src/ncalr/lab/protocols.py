@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ncalr.errors import unknown
+from ncalr.errors import check_known
 from ncalr.lab.experiment import Experiment
 
 
@@ -58,6 +58,5 @@ STRATEGIES = ("ncal", "random", "margin", "coreset", "cdal", "badge")
 
 def protocol(name: str) -> Protocol:
     """A protocol by name."""
-    if name not in PROTOCOLS:
-        raise unknown("protocol", name, PROTOCOLS)
+    check_known("protocol", name, PROTOCOLS)
     return PROTOCOLS[name]

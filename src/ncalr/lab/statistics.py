@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -91,8 +91,7 @@ class Curves:
         return self._of(strategy)[both], self._of(rival)[both]
 
     def _of(self, strategy: str) -> Floats:
-        if strategy not in self.accuracies:
-            raise unknown("strategy in these curves", strategy, self.accuracies)
+        check_known("strategy in these curves", strategy, self.accuracies)
         return self.accuracies[strategy]
 
 

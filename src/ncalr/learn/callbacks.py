@@ -41,7 +41,7 @@ from torch import nn
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from ncalr.dynamics.recorder import Recorder
-from ncalr.errors import BadInput, NotFinite, NotRecorded, unknown
+from ncalr.errors import BadInput, NotFinite, NotRecorded, check_known
 from ncalr.extras import installed, load
 from ncalr.learn.tap import Tap
 
@@ -262,14 +262,15 @@ def lightning_callback(
 
     The other arguments are those of `PoolWatcher`; without `forward` it is the module's own.
     """
-    if at not in ("training", "validation"):
-        raise unknown("time to record", at, ("training", "validation"))
+    check_known("time to record", at, ("training", "validation"))
     if not (installed("lightning") or installed("pytorch_lightning")):
         load("lightning", "lightning", LIGHTNING)
     made = type("LightningRecorder", (_LightningHooks, *_lightning_bases()), {"__doc__": _LightningHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
-    watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
-    return made(at, watcher, forward or apply)
+    watcher = PoolWatcher(
+        None, batches, classes, items, keep=keep, start=start, every=every, layer=layer, forward=forward
+    )
+    return made(at, watcher)
 
 
 def trainer_callback(
@@ -293,20 +294,21 @@ def trainer_callback(
 
     The other arguments are those of `PoolWatcher`.
     """
-    if at not in ("epoch", "step"):
-        raise unknown("time to record", at, ("epoch", "step"))
+    check_known("time to record", at, ("epoch", "step"))
     base = load("transformers", "hf", "a callback for the Hugging Face Trainer").TrainerCallback
     made = type("TrainerRecorder", (_TrainerHooks, base), {"__doc__": _TrainerHooks.__doc__})
     # Made at once, so that wrong arguments are found before a long training; the model comes with the training.
-    watcher = PoolWatcher(None, batches, classes, items, keep=keep, start=start, every=every, layer=layer)
-    return made(at, watcher, forward or apply)
+    watcher = PoolWatcher(
+        None, batches, classes, items, keep=keep, start=start, every=every, layer=layer, forward=forward
+    )
+    return made(at, watcher)
 
 
 class _Hooks:
-    """What both callbacks share: a watcher that is made once the model is known."""
+    """What both callbacks share: a watcher that gets its model when the training begins."""
 
-    def __init__(self, at: str, watcher: PoolWatcher, forward: Forward) -> None:
-        self.at, self.watcher, self._forward = at, watcher, forward
+    def __init__(self, at: str, watcher: PoolWatcher) -> None:
+        self.at, self.watcher, self._forward = at, watcher, watcher.forward
 
     @property
     def recorder(self) -> Recorder:

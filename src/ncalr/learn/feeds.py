@@ -30,10 +30,7 @@ class Normaliser:
 
     @classmethod
     def of(cls, pool: Pool, device: torch.device, scales: Mapping[str, Any] | None = None) -> Normaliser:
-        """From the pool's own mean and deviation: of each channel for images, of all dimensions for vectors.
-
-        Or from the `scales` of another pool.
-        """
+        """By the `scales` of another pool, or the pool's own: one a channel for images, one in all for vectors."""
         images, tokens = len(pool.shape) == 3, len(pool.shape) == 1 and pool.dtype.kind != "f"
         if scales is not None:
             return cls(images, tokens, scales["mean"], scales["deviation"], device)
@@ -92,7 +89,7 @@ class OnDevice:
 
     @cached_property
     def normalise(self) -> Normaliser:
-        """By the pool's own scales; not looked for where it is only seen with those of another."""
+        """By the pool's own scales. They are computed when first asked for: a test set has those of another pool."""
         return Normaliser.of(self.pool, self.device)
 
     def read(self, rows: list[Any]) -> Iterator[Any]:

@@ -21,29 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
-from ncalr.acquire.evidence import SOURCES
+from ncalr.acquire.evidence import SHAPES, source_of
 from ncalr.acquire.registry import resolve
 from ncalr.data.pool import Pool, positions_of
 from ncalr.errors import BadInput
 
-EVIDENCE = frozenset(
-    {
-        "features",
-        "logits",
-        "probs",
-        "checkpoint_predictions",
-        "sampled_probs",
-        "enhanced",
-        "labelled_features",
-        "labelled_logits",
-        "labelled_probs",
-        "labelled_enhanced",
-        "labelled_log",
-        "labels",
-        "mean_probs",
-    }
-)
-"""What a learner can be asked for: what a strategy reads, and two more.
+EVIDENCE = frozenset(SHAPES) - {"predictions", "flips"} | {"labelled_log", "mean_probs"}
+"""What a learner can be asked for: what a strategy reads and cannot derive, and two more.
 
 `labelled_log` are logits (t, m, c) of the labelled items at each check of the training, an entry of the record's
 history each. What a network says of an item in its terminal phase is what it was told about it; what it said on the way
@@ -72,10 +56,10 @@ class Job:
     soft: Any = None  # distributions (m, c) to learn in place of the labels, where several annotators answered
     recipe: Any = None  # how to train this one, where it is not as the learner's others: a name or a `Recipe`
     folder: Path | None = None  # where to keep checkpoints, so that a killed training goes on
-    own: bool = False  # the folder is for this job alone: whoever gave it clears it, and what others left is not minded
+    own: bool = False  # the folder is this job's alone: its giver clears it, and a checkpoint of another job is dropped
 
     def checked(self) -> Task:
-        """The job with ids as positions, after looking at everything once."""
+        """The job with ids as positions, after all checks."""
         positions = positions_of(self.pool, self.ids)
         labels = np.asarray(self.labels)
         if not len(positions):
@@ -181,9 +165,9 @@ class Learner(Protocol):
 def fit_each(learner: Learner, jobs: Iterator[Job | None]) -> Iterator[tuple[int, Model]]:
     """Models of jobs that come one by one, each with the number of its job, as soon as it is ready.
 
-    `jobs` is asked for the next one whenever there is room, and may give None: there is none now. Then it is asked
-    again after the next model, since what is done with that may bring another job. A learner that trains side by side
-    has a `fit_each(jobs)` of its own; any other takes one job after the other.
+    `jobs` is asked for the next one whenever there is room. None means that there is none yet: it is asked again after
+    the next model, which may bring another job. A learner that trains side by side has a `fit_each(jobs)` of its own;
+    any other takes one job after the other.
     """
     own = getattr(learner, "fit_each", None)
     if own is not None:
@@ -206,7 +190,5 @@ def needs_of(*strategies: Any) -> frozenset[str]:
     for strategy in strategies:
         plan = resolve(strategy, {})
         for name in plan.needs | plan.wants:
-            ways = SOURCES.get(name, ((name,),))
-            best = next((way for way in ways if set(way) <= EVIDENCE), ())
-            wanted.update(best)
+            wanted.update(source_of(name, EVIDENCE) or ())
     return frozenset(wanted)

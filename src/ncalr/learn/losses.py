@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 
 ROUNDING = 1e-9  # a share of a number of labels that should be whole is
 SURE = 1e-4  # probabilities are kept this far from 0 and 1 where their logarithm is taken
@@ -46,7 +46,7 @@ class CrossEntropy:
         self.soft = False
 
     def start(self, labels: Any, classes: int, soft: Any) -> bool:
-        """Make ready for a job; True where tables were made anew, and a graph would have the old addresses."""
+        """Prepare for a job. True if tables were allocated anew: a captured graph would read the old ones."""
         moved = self.soft != (soft is not None)
         self.soft = soft is not None
         if soft is not None:
@@ -82,7 +82,7 @@ class CrossEntropy:
         return True
 
     def _remember(self, table: Any, now: Any, who: Any) -> None:
-        """A running mean moves on; of an item that stands several times in the batch, by the mean of its copies."""
+        """Move a running mean on. An item that is in the batch several times moves by the mean of its copies."""
         copies = torch.zeros(table.shape[0], device=table.device).index_add_(0, who, torch.ones_like(now[:, 0]))
         step = (1 - self.memory) * (now - table.index_select(0, who)) / copies.index_select(0, who)[:, None]
         table.index_add_(0, who, step)
@@ -200,13 +200,11 @@ LOSSES: dict[str, type[CrossEntropy]] = {
 def make_loss(named: str | Spec, smoothing: float = 0.0, mixup: float = 0.0) -> CrossEntropy:
     """The loss that a recipe names."""
     spec = parse(named) if isinstance(named, str) else named
-    if spec.name not in LOSSES:
-        raise unknown("loss", spec.name, LOSSES)
+    check_known("loss", spec.name, LOSSES)
     kind = LOSSES[spec.name]
     known = [name for name in inspect.signature(kind).parameters if name != "smoothing"]
     for name in spec.options:
-        if name not in known:
-            raise unknown(f"option of the loss {spec.name}", name, known)
+        check_known(f"option of the loss {spec.name}", name, known)
     check_options(f"loss {spec.name!r}", kind.__init__, spec.options, {})
     made = kind(**spec.options, smoothing=smoothing)
     if mixup and not made.mixes:

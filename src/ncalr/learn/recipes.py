@@ -22,7 +22,7 @@ from typing import Any
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 
 SCHEDULES = ("constant", "step", "cosine")
 
@@ -74,8 +74,7 @@ class Recipe:
             raise BadInput(f"decay and mixup must not be negative, got {self.decay!r} and {self.mixup!r}")
         if not self.steepness or min(self.steepness) <= 0:
             raise BadInput(f"steepness must be positive numbers, last layer first, got {self.steepness!r}")
-        if self.schedule not in SCHEDULES:
-            raise unknown("schedule", str(self.schedule), SCHEDULES)
+        check_known("schedule", self.schedule, SCHEDULES)
         if self.checkpoints > self.epochs:
             raise BadInput(
                 f"{self.checkpoints} checkpoints need as many epochs, got epochs={self.epochs}; "
@@ -83,11 +82,11 @@ class Recipe:
             )
 
     def of_training(self) -> dict[str, Any]:
-        """Its values but for those that the training does not hang on."""
+        """The values that the training depends on."""
         return {name: value for name, value in asdict(self).items() if name != "steepness"}
 
     def of_step(self) -> tuple[Any, ...]:
-        """What a step is made with: trainings that are alike in this use one captured step, one after the other."""
+        """What a step is built from: trainings that agree in this use one captured step, one after the other."""
         made_with = (self.momentum, self.nesterov, self.decay, self.loss, self.smoothing, self.mixup, self.dropout)
         return (self.batch, *made_with, bool(self.crop or self.flip))
 
@@ -139,14 +138,12 @@ def recipe(name: str | Recipe = "strong", **changes: Any) -> Recipe:
     """A recipe by name, as text such as `"strong(epochs=50)"`, or as it is; with some values changed."""
     if not isinstance(name, Recipe):
         spec = parse(name)
-        if spec.name not in RECIPES:
-            raise unknown("recipe", spec.name, RECIPES)
+        check_known("recipe", spec.name, RECIPES)
         changes = {**spec.options, **changes}
         name = RECIPES[spec.name]
     known = {field.name for field in fields(Recipe)}
     for key in changes:
-        if key not in known:
-            raise unknown("recipe value", key, known)
+        check_known("recipe value", key, known)
     if isinstance(changes.get("loss"), Spec):
         changes["loss"] = str(changes["loss"])
     changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}

@@ -121,7 +121,20 @@ class SklearnLearner:
         model where the estimator depends on nothing but its parameters, its random state and its data; what it
         predicts for the labelled items is compared with what was saved.
         """
-        return _load(self, Path(folder))
+        folder = Path(folder)
+        about = _read_about(folder)
+        _compare(about["settings"], self.settings())
+        x, y, outputs = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS)
+        shape, images = about["items"]
+        training = Training(x, y, about["classes"], (about["seeds"][0], about["seeds"][1]), (tuple(shape), images))
+        if _is_linear(self.estimator) and all((folder / f"{name}.npy").exists() for name in WEIGHTS):
+            fitted = _weighted(self.estimator, training, folder)
+        else:
+            fitted, _ = self._train(training)
+            _check_agreement(float(np.abs(fitted.outputs(x) - outputs).max()), self, folder, about["scikit_learn"])
+        known = {field.name for field in fields(Record)}
+        kept = {name: value for name, value in about["record"].items() if name in known and value is not None}
+        return SklearnModel(self, training, fitted, Record(**kept), self._readers.saved(folder))
 
     def settings(self) -> dict[str, Any]:
         """The learner in plain data: which estimator, every parameter that matters, and its own settings."""
@@ -344,22 +357,6 @@ def _described(value: Any) -> Any:
         return {str(key): _described(part) for key, part in value.items()}
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
-
-
-def _load(learner: SklearnLearner, folder: Path) -> SklearnModel:
-    about = _read_about(folder)
-    _compare(about["settings"], learner.settings())
-    x, y, outputs = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS)
-    shape, images = about["items"]
-    training = Training(x, y, about["classes"], (about["seeds"][0], about["seeds"][1]), (tuple(shape), images))
-    if _is_linear(learner.estimator) and all((folder / f"{name}.npy").exists() for name in WEIGHTS):
-        fitted = _weighted(learner.estimator, training, folder)
-    else:
-        fitted, _ = learner._train(training)
-        _check_agreement(float(np.abs(fitted.outputs(x) - outputs).max()), learner, folder, about["scikit_learn"])
-    known = {field.name for field in fields(Record)}
-    kept = {name: value for name, value in about["record"].items() if name in known and value is not None}
-    return SklearnModel(learner, training, fitted, Record(**kept), learner._readers.saved(folder))
 
 
 def _is_linear(estimator: Any) -> bool:

@@ -104,10 +104,7 @@ class Schedule:
 
 
 def steps(estimator: Any, rule: str, schedule: Schedule, training: Training, least: int) -> Steps:
-    """Train an estimator and stop at each checkpoint, of which there are at least so many.
-
-    Gives how far the training is, and what predicts as the model does there.
-    """
+    """Train an estimator; at each checkpoint (`least` or more) give how far it is, and its way to predict."""
     if rule == "partial_fit":
         return _passes(estimator, schedule, training, least)
     if rule == "staged":
@@ -132,7 +129,7 @@ def seeded(estimator: Any, seeds: tuple[int, int]) -> Any:
 
 
 def clone(estimator: Any) -> Any:
-    """An unfitted copy, after looking at what was given."""
+    """An unfitted copy; an error for what is no classifier with probabilities."""
     if isinstance(estimator, type):
         raise BadInput(f"estimator must be an object, got the class {estimator.__name__}: write {estimator.__name__}()")
     missing = [name for name in ("get_params", "set_params", "fit") if not hasattr(estimator, name)]

@@ -31,8 +31,8 @@ from ncalr.learn.tap import Tap
 
 NEVER = 2**62
 SMALLEST_CHUNK = 8
-ROWS, RATES = 256, 2**16  # steps of an epoch and of a training that tables have room for from the first job on:
-# capturing anew stops all other runs
+# room in the tables, from the first job on, in steps of an epoch and of a training: capturing anew stops all other runs
+ROWS, RATES = 256, 2**16
 LIGHT = 2e8  # floating-point operations that are some milliseconds of one core
 
 
@@ -216,9 +216,9 @@ class Slot:
 
     @contextmanager
     def threads(self, operations: float) -> Iterator[None]:
-        """One thread for so little work, on vectors: several would wait for each other at every layer.
+        """One thread where there is little work, on vectors.
 
-        Where others compute too they would wait for those, ten times as long as the work takes.
+        Several threads meet at every layer, and on a busy machine wait there ten times as long as the work takes.
         """
         before = torch.get_num_threads()
         if self.vectors and operations < LIGHT and before > 1:

@@ -83,8 +83,8 @@ class Checkpoint:
     def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The last state, or None where there is none.
 
-        One of another training, or one that cannot be read, is an error, since nothing is overwritten; in a folder of
-        the job's own it is cleared.
+        A checkpoint of another training, or one that cannot be read, is an error: nothing is overwritten. In a folder
+        of the job's own it is dropped.
         """
         if self.folder is None or not (self.folder / "training.json").exists():
             return None

@@ -23,7 +23,7 @@ from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
 from ncalr.types import Picks
 
@@ -184,7 +184,7 @@ def _words(name: str, record: Record, labels: Any) -> str:
 
 
 def _others(exclude: Any, labelled: Any) -> Any:
-    """The ids to exclude that are not labelled: those are not in question anyway."""
+    """The ids to exclude without the labelled ones, which are never picked."""
     if exclude is None:
         return None
     given = np.asarray(list(exclude) if isinstance(exclude, set | frozenset) else exclude)

@@ -225,7 +225,7 @@ class TorchLearner:
             evidence["labelled_log"] = np.stack(log)
         state = slot.state()
         yield slot.mark()
-        self._return(slot)
+        self._slots.setdefault(slot.key, []).append(slot)
         if self.ranks.rank == 0 and not job.own:
             store.clear()
         record.seconds += time.perf_counter() - began
@@ -363,19 +363,14 @@ class TorchLearner:
     def _new_slot(
         self, classes: int, shape: tuple[int, ...], batch: int, feed: Any, recipe_: Recipe | None = None
     ) -> Slot:
-        how = (self.half, self.graphs, self.compiled)
-        return Slot(
-            Build(self._maker(classes, shape), recipe_ or self.recipe, self.device, batch, self.layer, *how), feed
-        )
+        how = (self.layer, self.half, self.graphs, self.compiled)
+        return Slot(Build(self._maker(classes, shape), recipe_ or self.recipe, self.device, batch, *how), feed)
 
     def _maker(self, classes: int, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
         net = self.net
         if isinstance(net, str):
             return lambda: network(net, classes, shape)
         return lambda: net(classes, shape)
-
-    def _return(self, slot: Slot) -> None:
-        self._slots.setdefault(slot.key, []).append(slot)
 
     # -- a killed training goes on ------------------------------------------------------------------------------------
 
@@ -419,16 +414,18 @@ class TorchLearner:
         self, slot: Slot, phase: Phase, record: Record, recorder: Recorder | None, log: list[Any], found: Any
     ) -> int:
         arrays, facts = found
-        pick = lambda prefix: {n[len(prefix) :]: v for n, v in arrays.items() if n.startswith(prefix)}  # noqa: E731
+
+        def part(prefix: str) -> dict[str, Any]:
+            return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+
         with slot.on():
-            slot.load({name: torch.from_numpy(value).to(slot.build.device) for name, value in pick("net.").items()})
+            slot.load({name: torch.from_numpy(value).to(slot.build.device) for name, value in part("net.").items()})
             with torch.no_grad():
-                stored = pick("momentum.")
                 for place, momentum in enumerate(slot.momenta()):
-                    momentum.copy_(torch.from_numpy(stored[str(place)]))
-                slot.loss.restore({name: torch.from_numpy(value) for name, value in pick("loss.").items()})
+                    momentum.copy_(torch.from_numpy(arrays[f"momentum.{place}"]))
+                slot.loss.restore({name: torch.from_numpy(value) for name, value in part("loss.").items()})
         if recorder is not None:
-            recorder.restore(pick("recorder."))
+            recorder.restore(part("recorder."))
         log.extend(arrays.get("labelled_log", ()))
         phase.checks = [Check(**check) for check in facts["phase"]["checks"]]
         phase.rule, phase.began = facts["phase"]["rule"], facts["phase"]["began"]
@@ -440,10 +437,10 @@ class TorchLearner:
 
 
 def side_by_side(trainings: Iterator[Generator[Any, None, Any] | None], together: int) -> Iterator[tuple[int, Any]]:
-    """Run trainings at once, so many of them at a time; give the number of each and what it returns when it is done.
+    """Run trainings side by side, `together` at a time; yield the number and the result of each as it ends.
 
-    The next one is asked for as soon as there is room. None: there is none now; it is asked again when what was given
-    last has been looked at.
+    The next training is asked for as soon as there is room. None means that there is none yet: it is asked again after
+    the next result.
     """
     active: deque[tuple[int, Generator[Any, None, Any], Any]] = deque()
     begun = blocked = 0

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.spec import parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.votes import METHODS
 
 VOICE = frozenset({"logits", "labelled_log"})
@@ -48,8 +48,7 @@ class Policy:
     soft: bool = False
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise unknown("consensus method", str(self.method), METHODS)
+        check_known("consensus method", self.method, METHODS)
         if not isinstance(self.soft, bool):
             raise BadInput(f"soft must be True or False, got {self.soft!r}")
 
@@ -169,8 +168,7 @@ def policy(text: str) -> Policy:
     5
     """
     spec = parse(text)
-    if spec.name not in POLICIES:
-        raise unknown("policy of answers", spec.name, POLICIES)
+    check_known("policy of answers", spec.name, POLICIES)
     try:
         return POLICIES[spec.name](**spec.options)
     except TypeError as error:

@@ -31,8 +31,8 @@ from ncalr.acquire.registry import resolve
 from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput, NcalrError, unknown
-from ncalr.geometry.statistics import to_numpy
+from ncalr.errors import BadInput, NcalrError, check_known
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.answers import Doubts, Policy, policy
 from ncalr.loop.journal import Journal, clear_training, training_folder
@@ -67,8 +67,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.policy  # noqa: B018 (an unknown one is found here)
         resolve(self.strategy, {})
-        if self.keep not in KEEP:
-            raise unknown("keep", self.keep, KEEP)
+        check_known("keep", self.keep, KEEP)
         steps = self.budgets
         if any(isinstance(step, bool) or not isinstance(step, int | np.integer) for step in steps):
             raise BadInput(f"budgets must be whole numbers of labels, got {list(steps)}")

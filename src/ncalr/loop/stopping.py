@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.loop.state import State
 
 
@@ -66,8 +66,7 @@ def stops_of(text: str) -> Stops:
         ) from None
     known = [field.name for field in fields(Stops)]
     for name in options:
-        if name not in known:
-            raise unknown("stopping rule", name, known)
+        check_known("stopping rule", name, known)
     check_options("the stopping rules", Stops, options, {})
     if "gain" in options and options.get("plateau") is None:
         raise BadInput(f"gain is what a round must gain on a plateau, got {text!r}; say for how many rounds: plateau=2")

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.dynamics.scores import softmax
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Model
 from ncalr.loop.state import State
 from ncalr.votes import Votes, fit_temperature, likeliest_temperature, tempered

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.pool import Ids
-from ncalr.errors import BadInput
+from ncalr.errors import whole_number
 from ncalr.oracles.oracle import (
     LATER,
     REFUSED,
@@ -58,7 +58,7 @@ class Slow:
     """Says `LATER` about a share of the items, always the same ones, the first `times` times they are asked about."""
 
     def __init__(self, oracle: Oracle, rate: float = 1.0, times: int = 1, seed: int | Sequence[int] = 0) -> None:
-        self.oracle, self.rate, self.times, self.seed = oracle, share(rate), _whole("times", times), seed
+        self.oracle, self.rate, self.times, self.seed = oracle, share(rate), whole_number("times", times, 0), seed
         self._tally = Tally()
 
     def answer(self, ids: Any) -> Answers:
@@ -89,7 +89,7 @@ class Corrected:
         self, oracle: Oracle, reviewer: Oracle, rate: float = 1.0, after: int = 1, seed: int | Sequence[int] = 0
     ) -> None:
         self.oracle, self.reviewer = oracle, reviewer
-        self.rate, self.after, self.seed = share(rate), _whole("after", after), seed
+        self.rate, self.after, self.seed = share(rate), whole_number("after", after, 0), seed
         self._tally = Tally()
 
     def answer(self, ids: Any) -> Answers:
@@ -112,9 +112,3 @@ class Corrected:
 
 def _hit(ids: Ids, rate: float, seed: int | Sequence[int], salt: int) -> Mask:
     return np.asarray(lottery_of(salt, seed, ids).uniform() < rate)
-
-
-def _whole(name: str, number: Any) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-        raise BadInput(f"{name} must be a whole number from 0 on, got {number!r}")
-    return int(number)

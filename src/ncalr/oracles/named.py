@@ -25,7 +25,7 @@ from ncalr.acquire.spec import Spec, parse
 from ncalr.data.catalog import data_root
 from ncalr.data.pool import Pool
 from ncalr.data.words import Words, holds_texts
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known, unknown
 from ncalr.oracles.annotators import Annotators
 from ncalr.oracles.noise import Noisy, noises, standardised
 from ncalr.oracles.oracle import Labels, Oracle, Truth, as_labels
@@ -91,8 +91,7 @@ def _check_several(text: str, answers: int, people: int) -> None:
 def _matrix(spec: Spec, root: Path | str | None) -> Any:
     """The matrix of a file."""
     for option in spec.options:
-        if option != "file":
-            raise unknown("option of 'confusion' with a file called", option, ("file",))
+        check_known("option of 'confusion' with a file called", option, ("file",))
     path = data_root(root) / Path(str(spec.options["file"])).expanduser()
     try:
         return np.load(path, allow_pickle=False)
@@ -106,8 +105,7 @@ def _matrix(spec: Spec, root: Path | str | None) -> Any:
 def _columns(spec: Spec, truth: Truth, root: Path | str | None, most: int | None = None) -> dict[str, Labels]:
     """The arrays that a spec names, in its order."""
     for option in spec.options:
-        if option not in ("file", "labels"):
-            raise unknown(f"option of {spec.name!r} called", option, ("file", "labels"))
+        check_known(f"option of {spec.name!r} called", option, ("file", "labels"))
     example = f"{spec.name}(file='labels.npz', labels={'ann' if most else '[ann, bob]'})"
     file, labels = spec.options.get("file"), spec.options.get("labels")
     names = [labels] if isinstance(labels, str) else labels

@@ -43,7 +43,7 @@ from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.options import check_options
 from ncalr.acquire.registry import options_of
 from ncalr.acquire.spec import Spec, parse
-from ncalr.errors import BadInput, NotFinite, unknown
+from ncalr.errors import BadInput, NotFinite, check_known, whole_number
 from ncalr.oracles.oracle import (
     Answers,
     Directory,
@@ -53,7 +53,6 @@ from ncalr.oracles.oracle import (
     Truth,
     as_ids,
     as_labels,
-    class_count,
     lottery_of,
     share,
 )
@@ -156,15 +155,13 @@ def noisy_labels(
     [1, 2, 3, 0]
     """
     kind, options = _resolve(spec)
-    classes = class_count(classes)
+    classes, draw = whole_number("classes", classes, 1), whole_number("draw", draw, 0)
     clean = as_labels(labels, classes)
     names = np.arange(len(clean)) if ids is None else as_ids(ids)
     if len(names) != len(clean):
         raise BadInput(f"{len(clean)} labels need {len(clean)} ids, got {len(names)}")
     Directory(names)
-    if isinstance(draw, bool) or not isinstance(draw, int | np.integer) or draw < 0:
-        raise BadInput(f"draw must be a whole number from 0 on, got {draw!r}")
-    lottery, steady = lottery_of(_SALT, seed, names, 1, int(draw)), lottery_of(_SALT, seed, names, 0)
+    lottery, steady = lottery_of(_SALT, seed, names, 1, draw), lottery_of(_SALT, seed, names, 0)
     found = kind.run(Clean(clean, classes, lottery, steady, features, matrix, given), **options)
     return as_labels(found, classes, len(clean), f"what noise {kind.name!r} makes of labels")
 
@@ -333,12 +330,10 @@ def _resolve(spec: str | Spec) -> tuple[Noise, dict[str, Any]]:
     if not isinstance(spec, str | Spec):
         raise BadInput(f"noise is given as text such as 'symmetric(rate=0.2)', got {spec!r}")
     parsed = parse(spec) if isinstance(spec, str) else spec
-    if parsed.name not in _NOISES:
-        raise unknown("noise", parsed.name, _NOISES)
+    check_known("noise", parsed.name, _NOISES)
     kind = _NOISES[parsed.name]
     for name in parsed.options:
-        if name not in kind.options:
-            raise unknown(f"option of noise {kind.name!r} called", name, kind.options)
+        check_known(f"option of noise {kind.name!r} called", name, kind.options)
     for name, default in kind.options.items():
         if default is inspect.Parameter.empty and name not in parsed.options:
             raise BadInput(f"noise {kind.name!r} needs {name}: write {kind.name}({name}=0.2)")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.lottery import Lottery
 from ncalr.data.pool import Ids
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, whole_number
 
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -113,7 +113,7 @@ class Truth:
     """An oracle that knows every label and is never wrong."""
 
     def __init__(self, ids: Any, labels: Any, classes: int) -> None:
-        self.classes = class_count(classes)
+        self.classes = whole_number("classes", classes, 1)
         self.ids = as_ids(ids)
         self.labels = as_labels(labels, self.classes, items=len(self.ids))
         self._directory = Directory(self.ids)
@@ -207,13 +207,6 @@ def as_labels(labels: Any, classes: int, items: int | None = None, what: str = "
     if len(wrong):
         raise BadInput(f"{what} must lie in 0..{classes - 1} for {classes} classes; got {wrong[0].item()}")
     return array.astype(np.int64)
-
-
-def class_count(classes: Any) -> int:
-    """The number of classes, looked at."""
-    if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 1:
-        raise BadInput(f"classes must be a whole number from 1 on, got {classes!r}")
-    return int(classes)
 
 
 def share(rate: Any, name: str = "rate") -> float:

@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire import strategies
-from ncalr.acquire.door import SHAPES, WHOLE_NUMBERS
-from ncalr.acquire.evidence import POOL_AXIS
+from ncalr.acquire.door import WHOLE_NUMBERS
+from ncalr.acquire.evidence import POOL_AXIS, SHAPES
 from ncalr.acquire.query import query
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.dynamics import flips
 from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, fit_each, needs_of
 
 SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c"), "mean_probs": ("n", "c")}  # h: checks, more than checkpoints

@@ -118,9 +118,9 @@ def _columns(votes: Votes) -> Any:
 
 def _cohen(columns: Any, a: int, b: int, c: int, level: float, draws: int, seed: int) -> Agreement:
     """Cohen's kappa of two columns: each distinct pair of answers is one row of features."""
-    named = [(columns.indices[part], columns.data[part]) for part in (_of(columns, a), _of(columns, b))]
-    _, mine, yours = np.intersect1d(named[0][0], named[1][0], assume_unique=True, return_indices=True)
-    pairs = (named[0][1][mine] - 1) * c + named[1][1][yours] - 1
+    (items, labels), (other_items, other_labels) = _answers(columns, a), _answers(columns, b)
+    _, mine, yours = np.intersect1d(items, other_items, assume_unique=True, return_indices=True)
+    pairs = labels[mine] * c + other_labels[yours]
     cells, times = np.unique(pairs, return_counts=True)
     first, second = cells // c, cells % c
     differ = (first != second)[:, None]
@@ -133,8 +133,10 @@ def _cohen(columns: Any, a: int, b: int, c: int, level: float, draws: int, seed:
     return _judged(features, times, totals, level, draws, seed)
 
 
-def _of(columns: Any, column: int) -> slice:
-    return slice(columns.indptr[column], columns.indptr[column + 1])
+def _answers(columns: Any, column: int) -> tuple[Ints, Ints]:
+    """The items of a column, and the class that each was called."""
+    rows = slice(columns.indptr[column], columns.indptr[column + 1])
+    return columns.indices[rows], columns.data[rows] - 1
 
 
 def _compared(votes: Votes) -> tuple[Ints, Ints]:

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ncalr.errors import BadInput
-from ncalr.geometry.statistics import to_numpy
+from ncalr.errors import BadInput, whole_number
+from ncalr.kernels import to_numpy
 
 Ids = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class Votes:
         known_annotators: Any = None,
     ) -> Votes:
         """Row r says that `annotators[r]` called `items[r]` a `labels[r]`; a label of -1 is no answer."""
-        classes = _class_count(classes)
+        classes = whole_number("classes", classes, 2)
         about, by, given = _as_ids(items, "items"), _as_ids(annotators, "annotators"), to_numpy(labels)
         if given.shape != about.shape or given.shape != by.shape:
             raise BadInput(
@@ -79,7 +79,7 @@ class Votes:
         >>> Votes.from_matrix([[0, 0, 1], [-1, 1, -1], [-1, -1, -1]], classes=2).answers.tolist()
         [3, 1, 0]
         """
-        classes = _class_count(classes)
+        classes = whole_number("classes", classes, 2)
         try:
             table = to_numpy(labels)
         except ValueError:
@@ -245,9 +245,3 @@ def _as_labels(given: Any, classes: int) -> Any:
             f"{len(wrong)} do not, the first is {wrong[0]}"
         )
     return labels
-
-
-def _class_count(classes: Any) -> int:
-    if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 2:
-        raise BadInput(f"classes must be a whole number from 2 on, got {classes!r}")
-    return int(classes)

@@ -147,7 +147,7 @@ def _least(function: Callable[[float], float], low: float, high: float) -> float
 
 
 def _places(item: Ints) -> Ints:
-    """The how-manieth about its item each answer is, from 0, in the order of the table."""
+    """How many answers about the same item come before each one, in the order of the table."""
     order = np.argsort(item, kind="stable")
     counts = np.bincount(item)
     place = np.empty(len(item), np.int64)
@@ -170,7 +170,7 @@ def gains(votes: Votes, consensus: Consensus) -> Floats:
 
 
 class _Named:
-    """The classes that somebody named, item by item: the others of an item all fare alike, so a turn is in these."""
+    """The classes that somebody named, item by item. All others of an item are equally likely, so these are enough."""
 
     def __init__(self, votes: Votes, classes: int) -> None:
         self.votes, self.classes = votes, classes
@@ -223,9 +223,9 @@ def _fit(named: _Named, prior: Floats, iterations: int) -> tuple[Floats, float]:
 
 
 def _weighed(named: _Named, prior: Floats, alpha: Floats) -> tuple[Floats, Floats, float]:
-    """How likely each item's answers are with each class that was named, with all classes, and all answers (log).
+    """How likely each item's answers are under each named class, under all classes together; and all answers (log).
 
-    The first two only beside each other, item by item.
+    The first two leave out a factor that they share, one an item: only their ratio means something.
     """
     at, (gain, most) = prior.ravel()[named.cells], named.gains(alpha)
     rest = np.maximum(1 - np.bincount(named.item, at, minlength=len(prior)), 0)

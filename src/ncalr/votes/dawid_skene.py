@@ -32,7 +32,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.votes.answers import Floats, Votes
 from ncalr.votes.consensus import Consensus, conclude, likeliest
 from ncalr.votes.em import Fit, class_shares, climb, everywhere, normalised
@@ -60,8 +60,7 @@ def dawid_skene(
     """
     if not smoothing > 0:
         raise BadInput(f"smoothing must be above 0 answers a row, got {smoothing!r}; a small one is 0.01")
-    if towards not in get_args(Towards):
-        raise unknown("prior for confusion matrices", towards, get_args(Towards))
+    check_known("prior for confusion matrices", towards, get_args(Towards))
     inner = votes.answered
     prior = smoothing * _prior(inner, towards, tolerance, iterations)
     fit = _fit(inner, prior, tolerance, iterations)

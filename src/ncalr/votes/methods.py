@@ -17,7 +17,7 @@ from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any
 
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.votes.answers import Votes
 from ncalr.votes.bayes import bayes
 from ncalr.votes.consensus import Consensus
@@ -45,18 +45,14 @@ def aggregate(votes: Votes, method: str = "dawid_skene", **options: Any) -> Cons
     >>> aggregate(Votes.from_matrix([[0, 0, 1]], classes=2), "majority").labels.tolist()
     [0]
     """
-    if method not in METHODS:
-        raise unknown("consensus method", method, METHODS)
+    check_known("consensus method", method, METHODS)
     if not isinstance(votes, Votes):
         raise BadInput(
             f"votes must be Votes, got {type(votes).__name__}; make them with Votes.from_matrix or Votes.from_long"
         )
-    known = signature(METHODS[method]).parameters
+    known = {name: one for name, one in signature(METHODS[method]).parameters.items() if name != "votes"}
     for option in options:
-        if option not in known or option == "votes":
-            raise unknown(
-                f"option of the consensus method {method}", option, [name for name in known if name != "votes"]
-            )
+        check_known(f"option of the consensus method {method}", option, known)
     if "probs" in known and known["probs"].default is Parameter.empty and options.get("probs") is None:
         raise BadInput(f"{method} needs the model's out-of-sample probabilities: probs=, a row for each of votes.items")
     return METHODS[method](votes, **options)

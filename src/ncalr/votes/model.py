@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.errors import BadInput, NotFinite
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.votes.answers import Floats, Votes
 
 _SUM = 1e-3  # how far a row of probabilities in half precision may be from 1

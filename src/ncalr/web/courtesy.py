@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from ncalr.errors import unknown
+from ncalr.errors import check_known
 
 SETTING = "NCALR_TRAINING_PRIORITY"
 PRIORITIES = ("idle", "low", "normal")
@@ -23,8 +23,7 @@ def step_back() -> None:
     a training hardly moves: NCALR_TRAINING_PRIORITY=low gives it a small share of its own, normal a full one.
     """
     wanted = os.environ.get(SETTING, "idle")
-    if wanted not in PRIORITIES:
-        raise unknown(SETTING, wanted, PRIORITIES)
+    check_known(SETTING, wanted, PRIORITIES)
     if wanted == "normal":
         return
     with suppress(OSError, AttributeError):

@@ -33,7 +33,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ncalr.data.tables import TEXT_COLUMNS, about_header, separator, stripped
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.extras import load
 from ncalr.web.media import inside
 from ncalr.web.store import answers, people, projects, schema
@@ -96,8 +96,7 @@ def records(conn: Connection) -> Iterator[Record]:
 
 def write(records_: Iterable[Record], form: str, target: Any) -> None:
     """Write in one of the forms to a binary file."""
-    if form not in WRITERS:
-        raise unknown("format", form, WRITERS)
+    check_known("format", form, WRITERS)
     WRITERS[form](records_, target)
 
 

@@ -26,7 +26,7 @@ from ncalr.acquire.registry import resolve
 from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.data.words import Words
 from ncalr.errors import NcalrError
-from ncalr.geometry.statistics import to_numpy
+from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
 from ncalr.loop.journal import Journal
 from ncalr.loop.run import redundancy

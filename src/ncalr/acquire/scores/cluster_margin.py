@@ -12,6 +12,7 @@ from typing import Any
 
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.registry import strategy
+from ncalr.acquire.scores.margin import margin
 
 
 @strategy(
@@ -24,5 +25,4 @@ from ncalr.acquire.registry import strategy
 )
 def cluster_margin(evidence: Evidence) -> Any:
     """Cluster-Margin: the lowest margins, one from each cluster in turn."""
-    outputs = evidence["outputs"]
-    return evidence.backend.uncertainty(outputs.values, "margin", outputs.are_logits)
+    return margin(evidence)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.registry import strategy
+from ncalr.acquire.scores.margin import margin
 
 
 @strategy(
@@ -25,5 +26,4 @@ from ncalr.acquire.registry import strategy
 )
 def uherding(evidence: Evidence) -> Any:
     """UHerding: greedy coverage of the pool, each item weighed by the model's uncertainty."""
-    outputs = evidence["outputs"]
-    return evidence.backend.uncertainty(outputs.values, "margin", outputs.are_logits)
+    return margin(evidence)

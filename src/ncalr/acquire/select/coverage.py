@@ -260,7 +260,7 @@ def _squared(backend: Any, a: Array, b: Array) -> Array:
 
 def unit_rows(backend: Any, evidence: Evidence) -> Array:
     """The pool's features scaled to length 1, in float32 or wider."""
-    return backend.xp.concatenate([unit(backend, backend.wide(part["features"])) for _, part in evidence.chunks()])
+    return backend.xp.concatenate([unit(backend, backend.wide(part["features"])) for part in evidence.chunks()])
 
 
 def to_middle(backend: Any, rows: Array) -> Array:

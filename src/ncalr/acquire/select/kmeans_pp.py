@@ -78,7 +78,7 @@ def seed(space: Space, k: int, lottery: Lottery, first: str = "uniform") -> Sele
 
 
 def _lazy(pool: Pool, weight: Any, keys: Any, draws: Words) -> Iterator[tuple[int, float]]:
-    """The winner of each race and its weight, until no weight is left; only front runners' weights are made new."""
+    """The winner of each race and its weight, until no weight is left; only front runners are brought up to date."""
     waiting: list[Points] = []
     for draw in draws.tolist():
         late = pool.space.join(waiting) if waiting else None
@@ -94,7 +94,7 @@ def _lazy(pool: Pool, weight: Any, keys: Any, draws: Words) -> Iterator[tuple[in
 
 
 def _at_once(points: Points, space: Space, weight: Any, keys: Any, draws: Words) -> Iterator[tuple[int, float]]:
-    """The same, every weight made new after each pick, and as many picks asked of the device as draws fit at once."""
+    """The same with every weight brought up to date after each pick; the host waits once for as many as draws fit."""
     backend = space.backend
     xp, block, words = backend.xp, max(1, _DRAWN // len(weight)), backend.words(draws)
     winners, values = [], []

@@ -24,9 +24,8 @@ def quota(scored: Scored, evidence: Evidence, k: int, lottery: Lottery, *, cap: 
     if cap < 1:
         raise BadInput(f"cap must be at least 1 (an even share of the batch), got {cap}")
     scores = wanted_scores(scored, "quota")
-    classes = np.concatenate([evidence.backend.numpy(part["predictions"]) for _, part in evidence.chunks()]).astype(
-        np.int64
-    )
+    parts = [evidence.backend.numpy(part["predictions"]) for part in evidence.chunks()]
+    classes = np.concatenate(parts).astype(np.int64)
     limit = math.ceil(cap * k / len(np.unique(classes)))
     order = best(scores, len(classes), evidence, lottery)
     by_class = np.argsort(classes[order], kind="stable")  # falling score inside each class

@@ -35,7 +35,7 @@ def round_robin(
         raise BadInput(f"multiple must be at least 1 and clusters positive, got {multiple} and {clusters}")
     backend, n = evidence.backend, evidence.n
     wanted = min(n, max(1, round(clusters * k)))
-    rows = backend.xp.concatenate([backend.wide(part["features"]) for _, part in evidence.chunks()])
+    rows = backend.xp.concatenate([backend.wide(part["features"]) for part in evidence.chunks()])
     notes: tuple[str, ...] = ()
     if n <= linkage_limit:
         member = _linked(backend.numpy(rows), wanted)

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ncalr.acquire.evidence import Evidence, Outputs
-from ncalr.errors import NotFinite, unknown
+from ncalr.acquire.evidence import Evidence, Outputs, source_of
+from ncalr.errors import NotFinite, check_known
 from ncalr.kernels import Array, Backend
 
 NEEDS = {
@@ -72,27 +72,18 @@ class Space:
     @property
     def size(self) -> int:
         """Bytes that the points of the whole pool would take, in single precision."""
-        wide = {
-            "features": ("features",),
-            "probabilities": ("logits", "probs"),
-            "gradients": ("features", "logits", "probs"),
-        }
-        given = [self.evidence.given[name] for name in wide[self.kind] if name in self.evidence.given]
-        return 4 * self.evidence.n * (1 + 2 * sum(int(array.shape[1]) for array in given))
+        given = self.evidence.given
+        names = [name for need in needs(self.kind) for name in source_of(need, given) or ()]
+        return 4 * self.evidence.n * (1 + 2 * sum(int(given[name].shape[1]) for name in names))
 
     def take(self, rows: Any) -> Points:
         """The points of some pool items."""
-        names = {"features": ("features",), "probabilities": (), "gradients": ("features",)}[self.kind]
-        features = [self.backend.wide(self.evidence.take(name, rows)) for name in names]
+        if self.kind == "probabilities":
+            return _divergence(self.backend, self.evidence.outputs(positions=rows))
+        features = self.backend.wide(self.evidence.take("features", rows))
         if self.kind == "features":
-            return _euclidean(self.backend, features[0] - self.centre)
-        name = "logits" if "logits" in self.evidence.given else "probs"
-        outputs = Outputs(self.evidence.take(name, rows), name == "logits")
-        return (
-            _divergence(self.backend, outputs)
-            if self.kind == "probabilities"
-            else _gradient(self.backend, features[0], outputs)
-        )
+            return _euclidean(self.backend, features - self.centre)
+        return _gradient(self.backend, features, self.evidence.outputs(positions=rows))
 
     def sweep(self, centres: Points | None = None) -> Iterator[tuple[slice, Array]]:
         """Over the whole pool: squared distances to the nearest of `centres`, or the items' own terms without any.
@@ -177,8 +168,7 @@ def wants(space: str) -> set[str]:
 
 
 def _known(space: str) -> tuple[set[str], set[str]]:
-    if space not in NEEDS:
-        raise unknown("space", space, NEEDS)
+    check_known("space", space, NEEDS)
     return NEEDS[space]
 
 

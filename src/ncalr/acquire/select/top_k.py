@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import selector
+from ncalr.acquire.remarks import lots
 from ncalr.errors import BadInput
 from ncalr.types import Scored, Selection
 
@@ -21,41 +21,6 @@ def top_k(scored: Scored, evidence: Evidence, k: int, lottery: Lottery) -> Selec
     scores = wanted_scores(scored, "top_k")
     chosen = best(scores, k, evidence, lottery)
     return Selection(chosen, notes=lots(evidence.backend.numpy(scores[chosen]), evidence.n))
-
-
-def lots(scores: Any, n: int) -> tuple[str, ...]:
-    """A note where the scores of the picks say nothing: all alike, and not all items were picked."""
-    if 1 < len(scores) < n and (scores == scores[0]).all():
-        return (f"all {len(scores)} picks have the same score, {scores[0]:.6g}: they were drawn by lot",)
-    return ()
-
-
-def idle(flat: Sequence[str], parts: Iterable[str]) -> tuple[str, ...]:
-    """A note where some parts of the score, those in `flat`, are the same for all items."""
-    others = [name for name in parts if name not in flat]
-    if not flat or not others:
-        return ()
-    verb = "is" if len(flat) == 1 else "are"
-    return (f"{' and '.join(flat)} {verb} the same for all items: the picks go by {' and '.join(others)} alone",)
-
-
-def unheard(strategy: str, selector: str) -> tuple[str, ...]:
-    """A note where a selector chose without a look at the strategy's scores."""
-    return (
-        f"select={selector} looks at no scores: those of {strategy} chose nothing among these items; "
-        f"select=filtered(then={selector}) takes the best by score first",
-    )
-
-
-def copies(features: Any, spread: bool = False) -> tuple[str, ...]:
-    """A note where picks have the same features (k, d) to the last bit; `spread`: no selector would avoid them."""
-    different = len({row.tobytes() for row in features})
-    if different == len(features):
-        return ()
-    return (
-        f"the {len(features)} picks are {different} different items, the others copies of them: leave copies out of "
-        f"the pool{'' if spread else ', or spread the picks over the best items (select=filtered)'}",
-    )
 
 
 def best(scores: Any, k: int, evidence: Evidence, lottery: Lottery) -> npt.NDArray[np.int64]:

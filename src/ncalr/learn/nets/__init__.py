@@ -21,20 +21,19 @@ from torch import nn
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import parse
-from ncalr.errors import BadInput, unknown
-from ncalr.learn.nets.external import external_network, is_external
+from ncalr.errors import BadInput, check_known
+from ncalr.learn.nets.external import external_network, image_shape, is_external
 from ncalr.learn.nets.resnet import STEMS, Basic, Bottleneck, ResNet, Wide
-from ncalr.learn.nets.vectors import MLP, linear
+from ncalr.learn.nets.vectors import MLP
 
 Factory = Callable[..., nn.Module]
 
 
 def _resnet(block: Any, blocks: tuple[int, ...], widths: tuple[int, ...] = (64, 128, 256, 512)) -> Factory:
     def make(classes: int, shape: tuple[int, ...], *, stem: str = "", dropout: float = 0.0) -> nn.Module:
-        height, _, channels = _image(shape)
+        height, _, channels = image_shape("this network", shape)
         stem = stem or ("imagenet" if height > 64 else "cifar")
-        if stem not in STEMS:
-            raise unknown("stem", stem, STEMS)
+        check_known("stem", stem, STEMS)
         return ResNet(classes, channels, block=block, blocks=blocks, widths=widths, stem=stem, dropout=dropout)
 
     return make
@@ -46,7 +45,9 @@ def _wide_resnet(
     if depth < 10 or (depth - 4) % 6:
         raise BadInput(f"a wide residual network has 6n + 4 layers (10, 16, 22, 28, 40), got depth={depth}")
     blocks, widths = ((depth - 4) // 6,) * 3, (16 * widen, 32 * widen, 64 * widen)
-    return ResNet(classes, _image(shape)[2], block=Wide, blocks=blocks, widths=widths, dropout=dropout)
+    return ResNet(
+        classes, image_shape("this network", shape)[2], block=Wide, blocks=blocks, widths=widths, dropout=dropout
+    )
 
 
 def _mlp(classes: int, shape: tuple[int, ...], *, widths: Any = (512, 256), dropout: float = 0.0) -> nn.Module:
@@ -54,7 +55,7 @@ def _mlp(classes: int, shape: tuple[int, ...], *, widths: Any = (512, 256), drop
 
 
 def _linear(classes: int, shape: tuple[int, ...]) -> nn.Module:
-    return linear(classes, _vector(shape))
+    return nn.Sequential(nn.Linear(_vector(shape), classes))  # its features are the embeddings themselves
 
 
 NETS: dict[str, Factory] = {
@@ -76,8 +77,7 @@ def network(name: str, classes: int, shape: tuple[int, ...], **options: Any) -> 
     if is_external(name):
         return external_network(name, classes, shape, **options)
     spec = parse(name)
-    if spec.name not in NETS:
-        raise unknown("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
+    check_known("network", spec.name, NETS, "With the extras: 'timm:NAME' and 'hf:NAME'.")
     options = {**spec.options, **options}
     check_options(f"network {spec.name!r}", NETS[spec.name], options, {})
     try:
@@ -94,14 +94,6 @@ def check_reads_texts(name: str) -> None:
             f"network {name!r} takes images, the pool holds texts; take 'mlp' or 'linear', which read the words of a "
             "text, or a network for texts such as 'hf:distilbert-base-uncased(frozen=true)'"
         )
-
-
-def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if len(shape) != 3:
-        raise BadInput(
-            f"this network takes images (height, width, channels), the pool has items of shape {shape}; try 'mlp'"
-        )
-    return shape[0], shape[1], shape[2]
 
 
 def _vector(shape: tuple[int, ...]) -> int:

@@ -34,8 +34,11 @@ from torch.nn import functional as F
 
 from ncalr.acquire.options import check_options
 from ncalr.acquire.spec import cut, parse
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known, unknown
 from ncalr.extras import load
+
+Trunk = tuple[nn.Module, Any, str]
+"""What gives a vector an item, one item of zeros to try it on, and advice for where it cannot read that."""
 
 LENGTH = 128  # tokens of a text
 _BLOCK = 4096  # texts a call of the tokeniser
@@ -163,7 +166,7 @@ def timm_network(
     Images go in as they are, unless the network takes one size only (most vision transformers) or `size` says
     otherwise; small images gain from `size` where the network was pretrained on large ones.
     """
-    height, width, channels = _image_shape(f"timm:{name}", shape)
+    height, width, channels = image_shape(f"timm:{name}", shape)
     timm = load("timm", "timm", f"timm:{name}")
     if ":" not in name and not timm.is_model(name):
         raise unknown("network in timm", name, timm.list_models(), "timm.list_models() lists them.")
@@ -227,8 +230,10 @@ def hf_network(
         "weights there (pretrained=false starts from random ones)",
     ).float()  # weights may be stored in half precision, in which training would stall
     if len(shape) == 1:
-        return _text_network(name, net, config, classes, shape[0], frozen, dropout)
-    return _vision_network(name, net, config, classes, shape, frozen, dropout, size)
+        reads, parts = "tokens", _text_trunk(name, net, config, shape[0])
+    else:
+        reads, parts = "images", _vision_trunk(name, net, config, shape, size)
+    return External(parts[0], _width(f"hf:{name}", *parts), classes, reads=reads, frozen=frozen, dropout=dropout)
 
 
 def tokenise(name: str, texts: Sequence[str], length: int = LENGTH) -> npt.NDArray[np.int32]:
@@ -284,8 +289,7 @@ def external_network(text: str, classes: int, shape: tuple[int, ...], **options:
     options = {**written, **options}
     known = [key for key, value in inspect.signature(make).parameters.items() if value.kind is value.KEYWORD_ONLY]
     for key in options:
-        if key not in known:
-            raise unknown(f"option of network '{kind}:{name}'", key, known)
+        check_known(f"option of network '{kind}:{name}'", key, known)
     check_options(f"network '{kind}:{name}'", make, options, {})
     return make(name, classes, shape, **options)
 
@@ -306,31 +310,18 @@ def read_name(text: str) -> tuple[str, str, dict[str, Any]]:
     return kind, name, parse(f"options{options}").options
 
 
-def _vision_network(
-    name: str,
-    net: nn.Module,
-    config: Any,
-    classes: int,
-    shape: tuple[int, ...],
-    frozen: bool,
-    dropout: float,
-    size: int,
-) -> nn.Module:
+def _vision_trunk(name: str, net: nn.Module, config: Any, shape: tuple[int, ...], size: int) -> Trunk:
     height, width, channels = shape
     expected = getattr(config, "num_channels", 3)
     if channels not in (1, expected):  # one channel is shown as many times as the network has channels
         raise BadInput(f"hf:{name} takes images with {expected} channels, the pool's have {channels}")
     usual = getattr(config, "image_size", None)
     wanted = _square(size) or _square(usual)
-    trunk = Images(Pooled(net), channels, expected, wanted)
     advice = f"it was made for images of size {usual}" if usual else "try size=224"
-    found = _width(f"hf:{name}", trunk, torch.zeros(1, channels, height, width), advice)
-    return External(trunk, found, classes, reads="images", frozen=frozen, dropout=dropout)
+    return Images(Pooled(net), channels, expected, wanted), torch.zeros(1, channels, height, width), advice
 
 
-def _text_network(
-    name: str, net: nn.Module, config: Any, classes: int, length: int, frozen: bool, dropout: float
-) -> nn.Module:
+def _text_trunk(name: str, net: nn.Module, config: Any, length: int) -> Trunk:
     padding = _padding(config, name)
     longest = _longest(net, config)
     if longest is not None and length > longest:
@@ -338,10 +329,8 @@ def _text_network(
             f"hf:{name} reads at most {longest} tokens, the pool's texts have {length}: tokenise them anew, or where "
             f"the pool holds the texts themselves write hf:{name}(length={longest})"
         )
-    trunk = Tokens(net, padding)
     probe = torch.full((1, length), padding, dtype=torch.int64)
-    found = _width(f"hf:{name}", trunk, probe, "it must be an encoder of texts")
-    return External(trunk, found, classes, reads="tokens", frozen=frozen, dropout=dropout)
+    return Tokens(net, padding), probe, "it must be an encoder of texts"
 
 
 def _longest(net: nn.Module, config: Any) -> int | None:
@@ -413,7 +402,8 @@ def _square(size: Any) -> tuple[int, int] | None:
     return size, size
 
 
-def _image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+def image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Height, width and channels of a pool's images; an error for other items."""
     if len(shape) != 3:
         raise BadInput(f"{name} takes images (height, width, channels), the pool has items of shape {shape}; try 'mlp'")
     return shape[0], shape[1], shape[2]

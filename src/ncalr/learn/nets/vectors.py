@@ -1,4 +1,4 @@
-"""Networks for ready-made embeddings: a linear head, and a small perceptron."""
+"""A network for ready-made embeddings: a small perceptron."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
-
-
-def linear(classes: int, d: int) -> nn.Module:
-    """One linear layer: its features are the embeddings themselves."""
-    return nn.Sequential(nn.Linear(d, classes))
 
 
 class MLP(nn.Module):

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, true, update
 
-from ncalr.errors import BadInput, NcalrError, unknown
+from ncalr.errors import BadInput, NcalrError, check_known
 from ncalr.web.store import schema
 
 ROLES = ("annotator", "reviewer", "owner")
@@ -203,8 +203,7 @@ def hashed(secret: str) -> str:
 
 def check_role(role: str) -> None:
     """A role there is."""
-    if role not in ROLES:
-        raise unknown("role", role, ROLES)
+    check_known("role", role, ROLES)
 
 
 def check_name(name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from ncalr.acquire.lottery import Lottery
-from ncalr.errors import BadInput, unknown
+from ncalr.errors import BadInput, check_known
 from ncalr.web.store import schema
 from ncalr.web.store.database import Store
 from ncalr.web.store.filling import batches, fill
@@ -85,8 +85,7 @@ def create(
     guideline: str = "",
 ) -> None:
     """A new project in an empty store; its items get their first order by the lottery of their names."""
-    if kind not in KINDS:
-        raise unknown("kind of project", kind, KINDS)
+    check_known("kind of project", kind, KINDS)
     check_votes(votes)
     check_guideline(guideline)
     names = check_classes(classes)
@@ -164,8 +163,7 @@ def change_settings(conn: Connection, **changes: Any) -> Settings:
     """Other rules from now on."""
     known = {entry.name for entry in fields(Settings)}
     for name in changes:
-        if name not in known:
-            raise unknown("setting", name, known)
+        check_known("setting", name, known)
     settings = Settings(**{**asdict(load(conn).settings), **changes})
     conn.execute(update(schema.project).values(settings=json.dumps(asdict(settings))))
     return settings
