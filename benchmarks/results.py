@@ -442,11 +442,12 @@ def write_ablations() -> str:
         for where, names in told.items():
             stand = [one.change for one in changes if one.where == where]
             names += [f"{', '.join(stand)} ({name})"] if stand else []
-    text += _on_fresh_seeds() + _spread_out()
+    spread, beside = _spread_out()
+    text += _on_fresh_seeds() + spread
     (PAGES / "ablations.md").write_text(text)
     done = "; ".join(f"{where} ncal as it is: {', '.join(names)}" for where, names in told.items() if names)
     done = f"{done[:1].upper()}{done[1:]}." if done else "None can be told from ncal as it is."
-    return f"| [Ablations of ncal](ablations.md) | | | {len(compared)} of {wanted} changes are measured with three seeds or more. {done} |"
+    return f"| [Ablations of ncal](ablations.md) | | | {len(compared)} of {wanted} changes are measured with three seeds or more. {done}{beside} |"
 
 
 def _on_fresh_seeds() -> str:
@@ -465,8 +466,8 @@ def _on_fresh_seeds() -> str:
     )
 
 
-def _spread_out() -> str:
-    """Whether spreading its picks out helps ncal: fresh seeds of the small sets, with cdal beside it."""
+def _spread_out() -> tuple[str, str]:
+    """Whether spreading its picks out helps ncal: fresh seeds of the small sets, with cdal beside it; and in short."""
     planned = {name: plan()[f"{name}-spread"] for name in small_sets()}
     found: list[tuple[str, Ablation, list[str]]] = []
     for name, wanted in planned.items():
@@ -479,20 +480,24 @@ def _spread_out() -> str:
                 found.append((name, one, [_alike_or_nothing(by[which]) for which in (change, "ncal")]))
     asked = [one for _, one, _ in found if one.change in SPREAD]
     if not asked:
-        return ""
+        return "", ""
     family = len(SPREAD) * len(planned)  # whether they have run or not
     corrected = holm([*(one.found.aubc.p for one in asked), *[1.0] * (family - len(asked))])
     for one, p in zip(asked, corrected, strict=False):
         one.found = replace(one.found, aubc=replace(one.found.aubc, p_holm=p))
     rows = [[name, one.change, *one.row()[2:9], *alike, one.where] for name, one, alike in found]
+    ways = [(name, one) for name, one, _ in found if one.change in SPREAD]
+    stand = [f"{one.change} ({name}) is {one.where}" for name, one in ways if one.where in ("above", "below")]
+    short = f" Picks that are spread out, on fresh seeds: {'; '.join(stand) or 'neither above nor below'}."
     head = ["set", "strategy", "accuracy", "ncal", "area less ncal's", "at the end", "could show", "p", "seeds"]
-    return (
+    text = (
         "\n## Picks that are spread out\n\nThe picks of cdal are spread out in the predictions, and over all data sets it has the better rank ([together](together.md)). Does it help "
         "ncal to spread its picks: of the best three times as many by score those that are farthest from each other, in the features or in the predictions? Asked of seeds that nobody had "
         f"seen, and written down before the first of them ran. *p* is corrected by Holm's method for the {family} comparisons of ncal so changed; those of cdal are beside the question, "
         "each by itself. *Alike*: the mean cosine of each pick to the nearest other one of its round.\n\n"
         f"{table([*head, 'alike', 'of ncal alike', 'it is'], rows)}\n"
     )
+    return text, short
 
 
 def _alike_or_nothing(runs: list[Run]) -> str:

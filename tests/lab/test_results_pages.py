@@ -601,6 +601,7 @@ def test_picks_that_are_spread_out_are_told_when_all_have_run(results):
     run = results.STUDY / "digits-wrong-spread" / "runs" / slug("ncal", 41) / "journal.jsonl"
     run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
     assert "digits-wrong" not in spread_part(results), "nothing is read before all have run"
+    assert f"on fresh seeds: {filtered} (digits) is above. |" in results.write_ablations()
 
 
 def spread_part(results):
