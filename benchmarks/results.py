@@ -119,7 +119,7 @@ PAGES_OF = (
     Page("digits", "Handwritten digits, 40 to 200 labels", ("digits", "digits-variants"), SMALL_PAGE),
     Page(
         "digits_wrong",
-        "Digits, three labels in ten replaced by lot",
+        "Digits, three labels in ten replaced at random",
         ("digits-wrong", "digits-wrong-variants"),
         SMALL_PAGE,
     ),

@@ -734,7 +734,7 @@ def test_picks_that_nothing_tells_apart_say_so():
     said = query("margin", 5, probs=alike).notes
     assert len(said) == 1
     assert said[0].startswith("all 5 picks have the same score")
-    assert said[0].endswith("drawn by lot")
+    assert said[0].endswith("drawn at random")
     assert query("margin", 20, probs=alike).notes == ()
     assert query("margin", 1, probs=alike).notes == ()
     alike[3] = 0.5

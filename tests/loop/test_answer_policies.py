@@ -161,7 +161,7 @@ def test_doubts_end_with_fewer_wrong_labels_than_single_answers(tmp_path, strate
 
 
 def test_two_annotators_who_always_disagree(tmp_path):
-    """Votes say nothing then; labels are still one of the two answers, by lot or by the model, and the run ends."""
+    """Votes say nothing then; labels are still one of the two answers, at random or by the model, and the run ends."""
 
     def opposed(truth):
         return Annotators({"ann": truth, "eve": Truth(truth.ids, (truth.labels + 1) % 4, 4)})

@@ -179,7 +179,7 @@ def test_ties_go_to_the_model_and_then_to_the_lot() -> None:
     found = majority(votes, probs=probs)
     assert found.labels[:3].tolist() == [1, 0, 1]
     assert found.labels[3] in (1, 2)
-    assert "1 items are tied between classes; decided by lot (seed 0)" in found.notes[0]
+    assert "1 items are tied between classes; decided at random (seed 0)" in found.notes[0]
     assert "4 items are tied" in majority(votes).notes[0]
 
 

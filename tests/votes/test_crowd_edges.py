@@ -30,7 +30,7 @@ def call(method: str, votes: Votes, **options):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_two_annotators_who_always_disagree(method: str) -> None:
-    """Nobody can say who is right: confidence one half, labels by lot, and nothing known of either."""
+    """Nobody can say who is right: confidence one half, labels at random, and nothing known of either."""
     first = np.random.default_rng(0).integers(0, 2, 400)
     votes = Votes.from_matrix(np.stack([first, 1 - first], axis=1), 2)
     found = call(method, votes)

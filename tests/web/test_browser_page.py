@@ -735,7 +735,7 @@ def test_enough_control_items_are_a_curve_and_the_card_has_its_facts(browser, si
     models(site.desk, [1] * 12, facts)
     said = team_of(visit(browser, site, "own", "owner").ready())
     assert "Learning curve" in said
-    assert "set aside by lot from the whole folder" in said
+    assert "set aside at random from the whole folder" in said
     assert "3 of 3\t8 % (6 % to 10 %)\t100 % (76 % to 100 %)\t12\t0.032\t0.50\tcheck labels" in said.replace(
         "\u202f", " "
     )

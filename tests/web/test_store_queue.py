@@ -456,7 +456,7 @@ def test_the_reason_names_the_projects_own_strategy_and_share(small):
 
 
 def test_nothing_is_kept_back_before_there_is_a_model(small):
-    """The first order is by lot over everything: all its items are as likely, and that is what an export says."""
+    """The first order is at random over everything: all its items are as likely, and that is what an export says."""
     small.project(items=4)
     for _ in range(4):
         small.label("ann")

@@ -1,4 +1,4 @@
-"""What is said beside picks: that they were drawn by lot, that a score had no part in them, that some are copies."""
+"""What is said beside picks: that they were drawn at random, that a score had no part in them, that some are copies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 def lots(scores: Any, n: int) -> tuple[str, ...]:
     """A note where the scores of the picks say nothing: all alike, and not all items were picked."""
     if 1 < len(scores) < n and (scores == scores[0]).all():
-        return (f"all {len(scores)} picks have the same score, {scores[0]:.6g}: they were drawn by lot",)
+        return (f"all {len(scores)} picks have the same score, {scores[0]:.6g}: they were drawn at random",)
     return ()
 
 

@@ -23,7 +23,7 @@ def run(
     votes: Annotated[int, typer.Option(help="How many people answer each item.")] = 1,
     suggestions: Annotated[bool, typer.Option(help="Show the model's guess, on a random half.")] = False,
     strategy: Annotated[str, typer.Option(help="What chooses the items.")] = "ncal",
-    control: Annotated[float, typer.Option(help="Share of items set aside by lot to measure the accuracy.")] = 0.1,
+    control: Annotated[float, typer.Option(help="Share of items set aside at random to measure the accuracy.")] = 0.1,
     first: Annotated[int, typer.Option(help="Labels before the first training.")] = 10,
     step: Annotated[int, typer.Option(help="Answers between two trainings.")] = 10,
     network: Annotated[str, typer.Option(help="A network by name; chosen from the data if none.")] = "",

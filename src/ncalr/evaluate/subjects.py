@@ -79,7 +79,7 @@ class Subject:
 
     @property
     def picked(self) -> Any:
-        """The ids that a strategy picked: all that are labelled but the initial pool, which is drawn by lot."""
+        """The ids that a strategy picked: all that are labelled but the initial pool, which is drawn at random."""
         initial = set(self.run.lines[0].get("ids", []))
         return self.ids[[item not in initial for item in self.ids.tolist()]]
 

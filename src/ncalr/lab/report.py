@@ -395,12 +395,12 @@ def _overlap(runs: list[Run]) -> str:
 
 
 def _by_chance(runs: list[Run], folders: Sequence[Path]) -> str:
-    """What two strategies that draw by lot would have in common, where the size of the pool is known."""
+    """What two strategies that draw at random would have in common, where the size of the pool is known."""
     data = folders[0] / DATA
     items = int(read_claim(data)["pool"]["items"]) if data.exists() else 0
     left = items - len(runs[0].lines[0].get("ids", [])) if runs[0].lines else 0
     picked = np.mean([sum(len(line.get("ids", [])) for line in run.lines[1:]) for run in runs])
-    return f" Two that draw by lot have about {picked / left:.0%} in common." if 0 < picked <= left else ""
+    return f" Two that draw at random have about {picked / left:.0%} in common." if 0 < picked <= left else ""
 
 
 def words_of(experiment: Experiment, noise: str = "") -> str:

@@ -208,7 +208,7 @@ class Slot:
                 return
             self.rate = self.rates[(epoch - 1) * self.steps + place]
             self.optimiser.param_groups[0]["lr"] = self.rate
-            # what the network itself draws by lot (dropout) is the step's own; torch.manual_seed would see to all
+            # what the network itself draws at random (dropout) is the step's own; torch.manual_seed would see to all
             # devices, and where there is no card keep a stack trace of each call
             with torch.random.fork_rng(devices=[]), self.threads(6 * self.build.batch * self.size):
                 torch.default_generator.manual_seed(number(self.seed, epoch, place, 3))

@@ -190,7 +190,7 @@ def _with(state: State, line: Line) -> State:
 
 
 def _first(plan: Plan, setting: Setting) -> Line:
-    """The initial pool, or as much of it as the first budget is enough for; others by lot for what is not answered."""
+    """The initial pool, as far as the first budget goes; random others for what is not answered."""
     k = len(setting.first)
     first = list(setting.first)[: plan.policy.fresh(k, 0)]
     line = _ask(plan.policy, setting, State(), first, [], k, lambda asked, count: _lots(plan, setting, asked, count))
@@ -198,7 +198,7 @@ def _first(plan: Plan, setting: Setting) -> Line:
 
 
 def _lots(plan: Plan, setting: Setting, asked: list[Any], count: int) -> list[Any]:
-    """So many items that were not asked about, by lot: the same for all strategies of a seed."""
+    """So many items that were not asked about, at random: the same for all strategies of a seed."""
     ids = setting.pool.ids
     k = min(len(asked) + count, len(ids))
     lots = query("random", k, features=np.zeros((len(ids), 1)), ids=ids, seed=[plan.seed, 0])

@@ -152,7 +152,7 @@ def _remarks(votes: Votes, tied: int, seed: int) -> tuple[str, ...]:
     """What a reader of the result should know."""
     said = []
     if tied:
-        said.append(f"{tied} items are tied between classes; decided by lot (seed {seed})")
+        said.append(f"{tied} items are tied between classes; decided at random (seed {seed})")
     silent = int((votes.answers == 0).sum())
     if silent:
         said.append(f"{silent} items have no answer and get no label")

@@ -22,7 +22,7 @@ from ncalr.votes.model import as_probs
 
 
 def majority(votes: Votes, *, probs: Any = None, seed: int = 0) -> Consensus:
-    """The class named most often; ties by the model's `probs` (n, c) where given, else by lot.
+    """The class named most often; ties by the model's `probs` (n, c) where given, else at random.
 
     >>> found = majority(Votes.from_matrix([[0, 0, 1], [1, 1, 1]], classes=2))
     >>> found.labels.tolist(), found.confidence.round(2).tolist()

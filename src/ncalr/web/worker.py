@@ -264,7 +264,7 @@ class Worker:
 def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) -> list[Ranked]:
     """The strategy's order of the open items, with control items in between: one in each ten places, say.
 
-    Control items are those that the lottery reserved (`ncalr.web.store.reserve`), in an order by lot; the strategy
+    Control items are those that the lottery reserved (`ncalr.web.store.reserve`), in random order; the strategy
     picks from the others. When either has run out, the rest of the places are the other's.
     """
     evidence = model.evidence()

@@ -39,8 +39,8 @@ export function curve(points, width = 720, height = 240) {
 // The project's own settings, in words. A strategy is told by its name, and ncal and ncal(…) by what it goes by.
 const NCAL = "its label would move the geometry of the classes, or the model kept changing its mind about it";
 const REASONS = {
-  random: () => "It came from the first order, drawn by lot before there was a model.",
-  control: ({ control }) => `It was set aside by lot, before anything was known about it: ${percent(control)} of the items are, unmarked, to measure the model's accuracy.`,
+  random: () => "It came from the first order, drawn at random before there was a model.",
+  control: ({ control }) => `It was set aside at random, before anything was known about it: ${percent(control)} of the items are, unmarked, to measure the model's accuracy.`,
   strategy: ({ strategy }) => (/^ncal\b/.test(strategy) ? `NCAL-R chose it: ${NCAL}.` : `The strategy of this project, ${strategy}, put it first.`),
   review: () => "A second look: either its label looked doubtful, or it is a control. You are not told which.",
   adjudicate: () => "People disagreed about it, or nobody was sure.",

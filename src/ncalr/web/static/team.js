@@ -65,8 +65,8 @@ function done(found, project) {
 
 function accuracy(found) {
   const { total, share, of } = found.control;
-  const whose = of === "folder" ? "On items that were set aside by lot from the whole folder, each predicted before it was answered" :
-    "On items drawn by lot from what the strategy had left, each predicted before it was answered. As the strategy takes the harder ones first, it is rather too high";
+  const whose = of === "folder" ? "On items that were set aside at random from the whole folder, each predicted before it was answered" :
+    "On items drawn at random from what the strategy had left, each predicted before it was answered. As the strategy takes the harder ones first, it is rather too high";
   return tile("Model accuracy, live", el("div", { class: "figure" }, total >= FEWEST ? percent(share) : "–"),
     el("p", {}, total >= FEWEST || !total ? `${whose}: ${between(found.control)}${total ? " items" : ""}.` : `${total} control items so far: a figure comes with ${FEWEST}.`));
 }

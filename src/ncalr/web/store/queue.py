@@ -252,7 +252,7 @@ def _terms(
 ) -> dict[str, Any]:
     """The lease on an item: a row."""
     probability = facts["probability"]
-    if facts["arm"] == "random":  # by lot from the whole folder, and nothing is kept back
+    if facts["arm"] == "random":  # at random from the whole folder, and nothing is kept back
         probability = 1.0
     drawn = project.settings.suggestions and facts["predicted"] is not None and purpose == "label"
     suggested = False

@@ -1,11 +1,11 @@
-"""Items kept for measuring: by lot, over the whole folder, whatever a model thinks of them.
+"""Items kept for measuring: at random, over the whole folder, whatever a model thinks of them.
 
 An item is reserved where a number drawn from (seed, item) lies below the project's share `control`. That needs nothing
 stored and no order, and holds for items that are added later. The strategy never gets a reserved item while there is
 another, so those that are still open are a uniform sample of the folder, and the accuracy on them is that on the
 folder: had the sample been drawn from what the strategy left open, it would hold the easier items.
 
-The items that came before the first model came by lot from the whole folder too, reserved or not, so what they take
+The items that came before the first model came at random from the whole folder too, reserved or not, so what they take
 away leaves the rest uniform. In a project that was begun before there was a reserve, or whose share was raised, some
 of the reserved items were picked by the strategy: `touched` counts them.
 """
