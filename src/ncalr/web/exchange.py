@@ -7,8 +7,8 @@ labels. Exports of one state are the same bytes.
 The probability is that with which the lottery of `store/reserve.py` left the item to the arm it came by: `control` for
 a control item (it was reserved), 1 - `control` for a pick of the strategy (it was not), 1 for one of the first order.
 It is no probability of being picked by the strategy: that goes by what a model thinks, not by chance, and no weight
-makes these rows stand for the folder. Control rows do: over them sum(y / p) / sum(1 / p) estimates the mean of y over the
-folder, which is the plain mean unless the share was changed on the way; and so do the rows of the first order.
+makes these rows stand for the folder. Control rows do: over them sum(y / p) / sum(1 / p) estimates the mean of y over
+the folder, which is the plain mean unless the share was changed on the way; and so do the rows of the first order.
 
 A spreadsheet runs what stands in a cell that begins with = + - @ (also wide ones), a tab or a return. In CSV such a
 cell gets a ' before it (and one that begins with ' gets one more, so that reading it back is exact).
