@@ -23,7 +23,7 @@ from ncalr.lab.experiment import Experiment, read_toml
 from ncalr.lab.live import Board
 from ncalr.lab.report import command, control_estimates, curves_of, result_rows, words_of, write_report
 from ncalr.lab.runner import Part, Run, conduct, conduct_together, read_experiment, read_runs, slug
-from ncalr.lab.session import settings_of
+from ncalr.lab.session import carry_out, settings_of
 from ncalr.learn import SklearnLearner, TorchLearner
 from ncalr.loop.journal import Busy, Journal, without_times
 from ncalr.loop.run import Setting
@@ -592,11 +592,26 @@ def test_experiments_from_text(tmp_path):
     with pytest.raises(BadInput, match="not TOML"):
         Experiment.from_dict(read_toml(path))
     with pytest.raises(UnknownName, match="Did you mean 'ncal'"):
-        Experiment(strategies=("nclal",))
+        carry_out(Experiment(strategies=("nclal",)), tmp_path / "out", live=False)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(BadInput, match="ncal"):
+        Experiment(strategies=("ncal(",))
     for changes in ({"strategies": ()}, {"strategies": ("ncal", "ncal")}, {"seeds": 0}, {"end": 1}):
         with pytest.raises(BadInput):
             Experiment(**changes)
     assert slug("ncal(select=filtered(multiple=3))", 2) == "ncal-select=filtered-multiple=3-2"
+
+
+def test_a_strategy_of_ones_own_is_reported_where_its_file_is_not(whole, tmp_path):
+    """Who is sent the folder has the journals, and no need of the function."""
+    shutil.copytree(whole[0], tmp_path / "sent")
+    for path in (tmp_path / "sent").rglob("*.json*"):
+        path.write_text(path.read_text().replace('"margin"', '"doubt"'))
+    for run in (tmp_path / "sent" / "runs").glob("margin-*"):
+        run.rename(run.with_name(run.name.replace("margin", "doubt")))
+    text = write_report(tmp_path / "sent").read_text()
+    assert "<td>doubt</td><td></td>" in text, "its passes over the pool are not known"
+    assert isinstance(CliRunner().invoke(app, ["resume", str(tmp_path / "sent")]).exception, UnknownName)
 
 
 def test_the_board_shows_means(whole):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.errors import UnknownName
 from ncalr.lab import plots
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import Run
@@ -171,7 +172,6 @@ def _needed(saving: dict[str, Any], place: int, most: float) -> str:
 
 def cost(runs: list[Run], experiment: Experiment) -> str:
     """Time and passes over the pool, by strategy."""
-    from ncalr.learn.learner import needs_of
     from ncalr.learn.recipes import recipe
 
     body = []
@@ -180,9 +180,9 @@ def cost(runs: list[Run], experiment: Experiment) -> str:
         choosing = [one["round"] for run in took for one in run]
         if choosing:
             bare = next(one for one in experiment.strategies if f"{name}, ".startswith(f"{one}, "))  # less its policy
-            passes = passes_of(needs_of(bare), recipe(experiment.recipe).checkpoints)
+            passes = _passes(bare, recipe(experiment.recipe).checkpoints)
             training = np.mean([sum(one["train"] for one in run) for run in took])
-            body.append([name, str(passes), f"{np.median(choosing):.2g}", f"{training:,.1f}"])
+            body.append([name, passes, f"{np.median(choosing):.2g}", f"{training:,.1f}"])
     if not body:
         return ""
     head = ["strategy", "passes over the pool a round", "s of choosing a round", "s of training a run"]
@@ -191,6 +191,16 @@ def cost(runs: list[Run], experiment: Experiment) -> str:
         "all rounds. Training: from the beginning to the end of each, predictions included; where several runs share a "
         "device, the time of each holds its waiting for the others.</p>"
     )
+
+
+def _passes(strategy: str, checkpoints: int) -> str:
+    """Those of a strategy that is known here; somebody's own may not be, and its runs are reported all the same."""
+    from ncalr.learn.learner import needs_of
+
+    try:
+        return str(passes_of(needs_of(strategy), checkpoints))
+    except UnknownName:
+        return ""
 
 
 def passes_of(needs: Set[str], checkpoints: int) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.acquire.options import check_options
-from ncalr.acquire.registry import resolve
+from ncalr.acquire.spec import parse
 from ncalr.data.dataset import placed
 from ncalr.errors import BadInput, check_known
 from ncalr.loop.answers import policy
@@ -40,8 +40,8 @@ class Experiment:
         object.__setattr__(self, "strategies", tuple(self.strategies))
         if not self.strategies or len(set(self.strategies)) < len(self.strategies):
             raise BadInput(f"strategies must be given, each once, got {list(self.strategies)}")
-        for strategy in self.strategies:
-            resolve(strategy, {})
+        for strategy in self.strategies:  # whether there is such a one is asked when it runs: a report needs none
+            parse(strategy)
         policy(self.answers)
         if isinstance(self.dataset, str):
             object.__setattr__(self, "dataset", placed(self.dataset))  # it goes on from wherever it is resumed
@@ -51,7 +51,7 @@ class Experiment:
                 f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
                 f"start={self.start}, step={self.step}, end={self.end}"
             )
-        Plan(self.strategies[0], self.budgets, control=self.control, keep=self.keep, answers=self.answers)
+        Plan("random", self.budgets, control=self.control, keep=self.keep, answers=self.answers)
         stops_of(self.stops)
 
     @property
