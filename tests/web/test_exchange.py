@@ -618,6 +618,7 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
         ([notes], "which classes"),
         ([notes, "--resume"], "no project"),
         ([notes, "--classes", "a,b", "--host", "0.0.0.0"], "without TLS"),
+        ([notes, "--classes", "a,b", "--host", "0.0.0.0", "--insecure"], "that people type into their browsers"),
         ([tmp_path / "nowhere", "--classes", "a,b"], "there is no"),
     ):
         result, _ = started(monkeypatch, *words)
@@ -647,7 +648,8 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
         (["--classes", "clases.txt"], "no file clases.txt"),
         (["--classes", "latin.txt"], "not UTF-8"),
         (["--control", "3"], "shares"),
-        (["--host", "203.0.113.7", "--insecure"], "no address of this machine"),
+        (["--host", "203.0.113.7", "--insecure"], "type into their browsers"),
+        (["--host", "203.0.113.7", "--public-url", "https://x.org"], "no address of this machine"),
         (["--database", "postgresql://nobody:secret@127.0.0.1:1/none"], "cannot be opened"),
         (["--database", "postgresql://host:port/name"], "URL of a database"),
         (["--database", "mysql://x/y"], "sqlite or postgresql"),

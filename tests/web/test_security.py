@@ -74,13 +74,18 @@ def test_a_link_among_the_pictures_takes_nothing_out_of_another_folder(small, tm
     assert inside(root, "pipe.png") is None
 
 
-def test_the_training_reads_no_file_that_has_no_end(tmp_path, monkeypatch):
+def test_the_training_reads_what_the_page_shows_and_nothing_else(tmp_path, monkeypatch):
+    """No file without an end, and none that a link leads to outside the folder."""
     Image.new("RGB", (40, 30)).save(tmp_path / "large.png")
-    assert sources._pixels(tmp_path / "large.png", 32) is not None
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "link.png").symlink_to(tmp_path / "large.png")
+    assert sources._pixels(tmp_path / "photos", "link.png", 32) is None
+    assert sources._pixels(tmp_path, "photos/link.png", 32) is not None
+    assert sources._pixels(tmp_path, "large.png", 32) is not None
     monkeypatch.setattr("ncalr.web.media.BYTES", 10)
-    assert sources._pixels(tmp_path / "large.png", 32) is None
+    assert sources._pixels(tmp_path, "large.png", 32) is None
     os.mkfifo(tmp_path / "pipe.png")
-    assert sources._pixels(tmp_path / "pipe.png", 32) is None
+    assert sources._pixels(tmp_path, "pipe.png", 32) is None
 
 
 # -- sessions and links

@@ -35,6 +35,11 @@ def check_exposure(host: str, public_url: str, insecure: bool) -> None:
             f"--host {host} lets other machines in without TLS: whoever is on the way can read answers and sessions. "
             "Put a reverse proxy with TLS before it and say --public-url https://…, or --insecure if you must"
         )
+    if host not in LOOPBACK and not public_url:
+        raise BadInput(
+            f"--host {host} lets other machines in, but requests are answered under one address alone: give the one "
+            "that people type into their browsers, as in --public-url http://labels.local:8765 --port 8765"
+        )
 
 
 def free_port(host: str, wanted: int, fixed: bool) -> int:

@@ -98,7 +98,7 @@ def vectors(
         return ArrayPool(words(said) if words else Words.of(said)[1], np.array(ids))
     root = Path(source.path)
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(lambda name: _pixels(root / name, size), names))
+        found = list(threads.map(lambda name: _pixels(root, name, size), names))
     whole = [(id_, pixels) for id_, pixels in zip(ids, found, strict=True) if pixels is not None]
     if not whole:
         raise NothingToRead("none of the pictures could be read")
@@ -143,12 +143,14 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
     return found
 
 
-def _pixels(path: Path, size: int) -> npt.NDArray[np.uint8] | None:
+def _pixels(root: Path, name: str, size: int) -> npt.NDArray[np.uint8] | None:
+    """What the model sees of a picture; nothing of one that cannot be shown either."""
     from ncalr.web.decoder import thumbnail
-    from ncalr.web.media import BYTES
+    from ncalr.web.media import BYTES, inside
 
     try:
-        if not path.is_file() or path.stat().st_size > BYTES:  # it cannot be shown either; a pipe would never end
+        path = inside(root, name)
+        if path is None or path.stat().st_size > BYTES:
             return None
         pixels: npt.NDArray[np.uint8] = thumbnail(path.read_bytes(), size)
     except Exception:  # whatever a decoder throws: people can still mark the item as broken
