@@ -461,7 +461,8 @@ def main() -> None:
     failed: list[str] = []
     where = (arguments.data, arguments.out)
     if arguments.what == "run" and arguments.evaluate:
-        words = ["--data", str(arguments.data), "--out", str(arguments.out)]
+        data = [] if arguments.data is None else ["--data", str(arguments.data)]  # it may be in NCALR_DATA
+        words = [*data, "--out", str(arguments.out)]
         raise SystemExit(train_and_evaluate(words, arguments.only, arguments.minutes, arguments.together))
     if arguments.what == "run":
         everything = plan()

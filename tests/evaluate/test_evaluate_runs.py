@@ -566,3 +566,16 @@ def test_keep_last_keeps_one(tmp_path):
     experiment = Experiment("digits", ("random",), 1, 20, 10, 40, "resnet8", RECIPE, keep="last")
     carry_out(experiment, tmp_path, device="cpu", live=False)
     assert [p.name for p in (tmp_path / "runs" / "random-0" / "models").iterdir()] == ["round-03"]
+
+
+def test_what_was_written_before_a_model_failed_is_counted(tmp_path, monkeypatch):
+    def lines(*_):
+        yield {}
+        yield {}
+        raise BadInput("the third")
+
+    monkeypatch.setattr(driver, "places", lambda *_, **__: ["one", "two", "three"])
+    evaluator, told = driver.Evaluator(tmp_path), []
+    monkeypatch.setattr(evaluator, "_lines", lines)
+    assert evaluator.run(["calibration"], missing="retrain", runs=[], failed=told.append) == 2
+    assert [str(error) for error in told] == ["the third"]

@@ -614,6 +614,14 @@ def test_a_strategy_of_ones_own_is_reported_where_its_file_is_not(whole, tmp_pat
     assert isinstance(CliRunner().invoke(app, ["resume", str(tmp_path / "sent")]).exception, UnknownName)
 
 
+def test_a_strategy_that_is_not_known_is_found_before_a_folder_is_claimed(tmp_path):
+    with pytest.raises(UnknownName, match="Did you mean 'margin'"):
+        conduct(replace(EXPERIMENT, strategies=("random", "margn")), Counting(), setting, 4, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(BadInput, match="by its name or a spec, got None"):
+        replace(EXPERIMENT, strategies=("random", None))
+
+
 def test_the_board_shows_means(whole):
     board = Board(EXPERIMENT, wanted=False)
     assert board.live is None

@@ -351,14 +351,14 @@ def processes(tmp_path, monkeypatch):
     known = {"mini_imagenet-tail": last, "mini_imagenet": every, "mini_imagenet-known": every}
     monkeypatch.setattr(study, "EVALUATED", known)
 
-    def run(fails="", only=("mini_imagenet-tail:random", "mini_imagenet"), minutes="5"):
+    def run(fails="", only=("mini_imagenet-tail:random", "mini_imagenet"), minutes="5", data=("--data", "D")):
         shutil.rmtree(tmp_path / "fails", ignore_errors=True)
         (tmp_path / "fails").mkdir()
         for number, kind in enumerate(fails.split()):
             (tmp_path / "fails" / f"{kind}.{number}").touch()
         done.write_text("")
         words = [word for name in only for word in ("--only", name)]
-        words = ["study.py", "run", "--data", "D", "--out", "O", "--minutes", minutes, "--evaluate", *words]
+        words = ["study.py", "run", *data, "--out", "O", "--minutes", minutes, "--evaluate", *words]
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as end:
             study.main()
@@ -383,6 +383,8 @@ def test_a_slice_trains_and_evaluates_in_processes_of_their_own(processes):
     code, lines = processes(only=("mini_imagenet-tail",))
     assert (code, len(lines)) == (0, 2), "no round but the last is asked for: nothing is beside"
     assert [line.partition(" ")[0] for line in processes(only=())[1]].count("run") == 1
+    code, lines = processes(data=())
+    assert (code, [line for line in lines if "--data" in line]) == (0, []), "it is where NCALR_DATA says"
 
 
 def test_a_training_that_dies_is_begun_again_and_what_was_trained_is_evaluated(processes):

@@ -207,6 +207,9 @@ def test_the_answers_given_and_wanted_are_counted(office):
         if standing and draws.random() < 0.3:
             vote = draws.choice(standing)
             office.say(who[vote["person_id"]], keys[vote["item_id"]], kind="undo", based_on=vote["event"])
+        elif draws.random() < 0.2:
+            number, more = draws.choice([*keys]), draws.randint(1, 4)
+            office.store.write(lambda conn, number=number, more=more: answers.need(conn, number, more))
         elif leases := office.next(name, purpose=purpose):
             item, kind = leases[0].item, draws.choice(["label", "label", "none", "unsure", "skip"])
             mine = [vote for vote in standing if (who[vote["person_id"]], vote["item_id"]) == (name, numbers[item])]
@@ -232,7 +235,8 @@ def check_counters(office):
     ]
     found = office.store.read(figures.progress)
     assert found["answers"] == len(given)
-    assert found["wanted"] == sum(item not in open_ for item in given) + votes * len(open_)
+    wanted = sum(state.get(item, {}).get("needed") or votes for item in open_)
+    assert found["wanted"] == max(sum(item not in open_ for item in given) + wanted, len(given))
     assert found["undecided"] == sum(row["status"] in ("disputed", "unclear") for row in state.values())
     assert found["items"] - found["closed"] == len(open_)
 

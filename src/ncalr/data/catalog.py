@@ -96,6 +96,7 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def entry_of(name: str) -> Entry:
+    """The dataset of this name, or that has it as another one."""
     for entry in DATASETS.values():
         if name == entry.name or name in entry.aliases:
             return entry
@@ -104,10 +105,12 @@ def entry_of(name: str) -> Entry:
 
 
 def is_known(name: str) -> bool:
+    """Whether there is a dataset of this name; - stands for _ as well."""
     return any(name.replace("-", "_") in (entry.name, *entry.aliases) for entry in DATASETS.values())
 
 
 def folder_of(entry: Entry, root: Path) -> Path:
+    """Where a dataset lies below the root, by any of its names; by its first where it is not there."""
     there = [root / name for name in (entry.name, *entry.aliases) if (root / name).is_dir()]
     return there[0] if there else root / entry.name
 

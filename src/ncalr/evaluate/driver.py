@@ -94,7 +94,8 @@ class Evaluator:
         done = 0
         for some in [[place] for place in found] if single else [found]:
             try:
-                done += sum(1 for _ in self._lines(tasks, some, say))
+                for _ in self._lines(tasks, some, say):
+                    done += 1
             except Exception as error:
                 if failed is None:
                     raise

@@ -41,6 +41,8 @@ class Experiment:
         if not self.strategies or len(set(self.strategies)) < len(self.strategies):
             raise BadInput(f"strategies must be given, each once, got {list(self.strategies)}")
         for strategy in self.strategies:  # whether there is such a one is asked when it runs: a report needs none
+            if not isinstance(strategy, str):
+                raise BadInput(f"a strategy of an experiment is given by its name or a spec, got {strategy!r}")
             parse(strategy)
         policy(self.answers)
         if isinstance(self.dataset, str):

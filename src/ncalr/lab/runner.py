@@ -107,9 +107,9 @@ def conduct_together(
 
     The first of them comes first, and each seed before the next: what is cut short has whole seeds.
     """
+    first_needs = _first_needs(parts)  # a strategy that is not known is found before a folder is claimed
     with ExitStack() as locks:
         runs = [run for place in range(len(parts)) for run in _open_all(parts, place, seeds, locks)]
-        first_needs = _first_needs(parts)
         for run in runs:
             _tell(watcher, run)
         waiting = [run for run in runs if run.job is not None]

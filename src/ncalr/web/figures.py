@@ -50,13 +50,14 @@ def progress(conn: Connection) -> dict[str, Any]:
     numbers = projects.counters(conn)
     given, partial = numbers.get("answers", 0), numbers.get("partial", 0)
     open_ = numbers["items"] - numbers["closed"]
+    usual = (open_ - numbers.get("apart", 0)) * projects.load(conn).votes  # of items that want as many as most
     names = projects.classes(conn)
     status = {name: numbers.get(f"status:{name}", 0) for name in ("labelled", "none", "broken", "disputed", "unclear")}
     return {
         "items": numbers["items"],
         "closed": numbers["closed"],
         "answers": given,
-        "wanted": max(given - partial + open_ * projects.load(conn).votes, given),
+        "wanted": max(given - partial + usual + numbers.get("asked", 0), given),
         "undecided": status["disputed"] + status["unclear"],
         "status": status,
         "classes": [{"name": name, "count": numbers.get(f"class:{at}", 0)} for at, name in enumerate(names)],

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -139,6 +140,9 @@ def need(conn: Connection, item_id: int, votes: int) -> None:
     projects.check_votes(votes)
     table = schema.state
     old = conn.execute(select(table).where(table.c.item_id == item_id)).first()
+    if old is None or old.status == "open":  # one that is closed is counted when it opens
+        before = {} if old is None else _asked(old.needed)
+        _add(conn, {name: count - before.get(name, 0) for name, count in _asked(votes).items()})
     seq = last(conn)[0]
     values = {"status": "open", "answer": None, "confidence": 0.0, "votes": 0, "seq": seq} if old is None else {}
     upsert(conn, table, {"item_id": item_id, **(values or _plain(old)), "needed": votes}, ("item_id",))
@@ -359,7 +363,7 @@ def _settle(
     was = OPEN
     if stands.status is not None:
         was = Verdict(stands.status, stands.verdict, stands.confidence, stands.counted)
-    _count(conn, (was, given(before)), (verdict, given(votes)))
+    _count(conn, (was, given(before)), (verdict, given(votes)), stands.needed)
     if was.is_open and not verdict.is_open:
         ranking.take_out(conn, item_id)
     if not was.is_open and verdict.is_open:
@@ -434,17 +438,28 @@ def _settle_review(conn: Connection, lease: Any, row: dict[str, Any]) -> None:
     conn.execute(update(table).where(table.c.id == lease.review_id).values(status=status))
 
 
-def _count(conn: Connection, was: tuple[Verdict, int], now: tuple[Verdict, int]) -> None:
+def _count(conn: Connection, was: tuple[Verdict, int], now: tuple[Verdict, int], needed: int | None) -> None:
     """Keep the counters: of verdicts, of the `answers` given, and of those about open items (`partial`)."""
-    changes: dict[str, int] = {}
+    changes: Counter[str] = Counter()
     for sign, (each, answered) in ((-1, was), (1, now)):
-        for name in ("answers", "partial") if each.is_open else ("answers",):
-            changes[name] = changes.get(name, 0) + sign * answered
-        if not each.is_open:
-            for name in ("closed", f"status:{each.status}"):
-                changes[name] = changes.get(name, 0) + sign
+        found = {"answers": answered}
+        if each.is_open:
+            found |= {"partial": answered, **_asked(needed)}
+        else:
+            found |= {"closed": 1, f"status:{each.status}": 1}
             if each.status == "labelled":
-                changes[f"class:{each.answer}"] = changes.get(f"class:{each.answer}", 0) + sign
+                found[f"class:{each.answer}"] = 1
+        for name, count in found.items():
+            changes[name] += sign * count
+    _add(conn, changes)
+
+
+def _asked(needed: int | None) -> dict[str, int]:
+    """What an open item adds to the counters that wants a number of votes of its own."""
+    return {"apart": 1, "asked": needed} if needed else {}
+
+
+def _add(conn: Connection, changes: Mapping[str, int]) -> None:
     rows = [{"name": name, "value": change} for name, change in changes.items() if change]
     if rows:
         add_up(conn, schema.counter, rows, "name", "value")
