@@ -149,10 +149,9 @@ def to_numpy(array: Any) -> Any:
 @cache
 def triton_module(name: str) -> Any:
     """`ncalr.kernels.triton_NAME`, kernels for a GPU; None where there is no Triton."""
-    try:
-        return importlib.import_module(f"ncalr.kernels.triton_{name}")
-    except ImportError:
+    if importlib.util.find_spec("triton") is None:
         return None
+    return importlib.import_module(f"ncalr.kernels.triton_{name}")
 
 
 def choose(device: Any = None, arrays: Iterable[object] = ()) -> Backend:
