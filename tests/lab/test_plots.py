@@ -137,7 +137,13 @@ def test_nobody_beats_anybody_where_there_is_one_seed():
 def test_differences_by_data_set_have_a_mark_a_strategy_and_row():
     gap = {"mean": 0.01, "low": -0.01, "high": 0.03}
     found = {"digits": {"ncal": gap, "margin": gap}, "sst2": {"ncal": {**gap, "low": None, "high": None}}, "alone": {}}
-    picture = plots.by_data_set(["ncal", "random", "margin"], found)
+    with plots.kept() as drawn:
+        picture = plots.by_data_set(["ncal", "random", "margin"], found)
+        wide = {"mean": 0.05, "low": -0.9, "high": 1.0}  # two seeds
+        plots.by_data_set(["ncal"], {"digits": {"ncal": gap}, "sst2": {"ncal": wide}})
+    for figure in drawn.values():
+        left, right = figure.axes[0].get_xlim()
+        assert -20 < left < 0 < right < 20, "on which side of random each lies, whatever intervals there are"
     for name in ("digits", "sst2", "alone", "ncal", "margin"):
         assert f">{name}</text>" in picture
     assert ">random</text>" not in picture, "it is the line at 0"

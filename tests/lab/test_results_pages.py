@@ -586,13 +586,16 @@ def test_who_has_the_best_rank_is_told_whoever_it_is(results):
     assert "over 6 data sets ncal is not told apart from random, coreset and cdal" in together(results)[0]
 
 
-def test_picks_that_are_spread_out_are_told_when_all_have_run(results):
+def test_picks_that_are_spread_out_are_told_when_all_have_run(results, monkeypatch):
     for name in ("digits", "cifar10"):
         finish(results, name, {"ncal": 0.01})
     filtered, predicted = results.SPREAD
     finish(results, "digits-spread", {filtered: 0.01, "cdal": 0.02})
+    families, holm = [], results.holm
+    monkeypatch.setattr(results, "holm", lambda p: (families.append(len(p)), holm(p))[1])
     text = spread_part(results)
-    assert "corrected by Holm's method for the 8 comparisons" in text, "those that have not run among them"
+    assert "corrected by Holm's method for the 8 comparisons" in text
+    assert families[-1] == 8, "those that have not run among them"
     row = next(line for line in text.splitlines() if line.startswith(f"| digits | {filtered} |"))
     assert row.endswith("| 20 | 0.850 | 0.900 | above |"), "alike: 0.9 less what it gains"
     assert "| < 0.001 |" in row
