@@ -333,6 +333,12 @@ def _verdict(found: Found, value: str, scale: float = 100) -> str:
     return f"{short} ncal against {figures}." if figures else short
 
 
+def alike(runs: Iterable[Run], digits: int = 3) -> str:
+    """How alike the picks of a round are, over all rounds of these runs; nothing where the strategy needs no features."""
+    found = [line["redundancy"] for run in runs for line in run.lines if "redundancy" in line]
+    return f"{np.mean(found):.{digits}f}" if found else ""
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown, without the end of its last line."""
     return markdown_table(head, rows).rstrip("\n")

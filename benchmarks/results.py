@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from beyond import NEAR, claims, could_show, gap, part, place, signed, table, verdict  # noqa: E402
+from beyond import NEAR, alike, claims, could_show, gap, part, place, signed, table, verdict  # noqa: E402
 from noise_study import FOLDS, STEP, runs_of, tried  # noqa: E402  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
@@ -461,8 +461,8 @@ def _on_fresh_seeds() -> str:
     return (
         f"\n## On seeds that nobody had seen\n\nOn the first ten seeds `{one.change}` looked better than ncal on digits. It was asked again, as the only comparison, with "
         f"{one.found.seeds} other seeds: {gap(one.found)} by area (p: {p_value(float(effect.p))}; {could_show(one.found)} could have been shown), {one.row()[5]} at the end. "
-        f"ncal so changed is {one.where}. How alike the picks of a round are (the mean cosine of each to the nearest other one): {_alike(usual):.2f} with ncal, "
-        f"{_alike(own):.2f} so changed.\n"
+        f"ncal so changed is {one.where}. How alike the picks of a round are (the mean cosine of each to the nearest other one): {alike(usual, 2)} with ncal, "
+        f"{alike(own, 2)} so changed.\n"
     )
 
 
@@ -477,7 +477,7 @@ def _spread_out() -> tuple[str, str]:
         for change in (*SPREAD, "cdal") if "ncal" in by else ():
             one = _ablation(change, by.get(change, []), by["ncal"])
             if one and one.found.seeds == wanted.seeds:  # nothing is read before all have run
-                found.append((name, one, [_alike_or_nothing(by[which]) for which in (change, "ncal")]))
+                found.append((name, one, [alike(by[which]) for which in (change, "ncal")]))
     asked = [one for _, one, _ in found if one.change in SPREAD]
     if not asked:
         return "", ""
@@ -485,7 +485,7 @@ def _spread_out() -> tuple[str, str]:
     corrected = holm([*(one.found.aubc.p for one in asked), *[1.0] * (family - len(asked))])
     for one, p in zip(asked, corrected, strict=False):
         one.found = replace(one.found, aubc=replace(one.found.aubc, p_holm=p))
-    rows = [[name, one.change, *one.row()[2:9], *alike, one.where] for name, one, alike in found]
+    rows = [[name, one.change, *one.row()[2:9], *both, one.where] for name, one, both in found]
     ways = [(name, one) for name, one, _ in found if one.change in SPREAD]
     stand = [f"{one.change} ({name}) is {one.where}" for name, one in ways if one.where in ("above", "below")]
     short = f" Picks that are spread out, on fresh seeds: {'; '.join(stand) or 'neither above nor below'}."
@@ -498,16 +498,6 @@ def _spread_out() -> tuple[str, str]:
         f"{table([*head, 'alike', 'of ncal alike', 'it is'], rows)}\n"
     )
     return text, short
-
-
-def _alike_or_nothing(runs: list[Run]) -> str:
-    """How alike the picks are, where the strategy looks at features."""
-    return f"{_alike(runs):.3f}" if any("redundancy" in line for run in runs for line in run.lines) else ""
-
-
-def _alike(runs: list[Run]) -> float:
-    """The redundancy of the picks of a round, over all rounds of these runs."""
-    return float(np.mean([line["redundancy"] for run in runs for line in run.lines if "redundancy" in line]))
 
 
 @dataclass

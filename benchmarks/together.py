@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from beyond import CLAIMED, FEWEST, joined_by_and, table
+from beyond import CLAIMED, FEWEST, alike, joined_by_and, table
 from study import MAIN, plan
 
 from ncalr.lab import plots
 from ncalr.lab.across import Row, compare, read_rows
-from ncalr.lab.across_page import area_rows, gaps_to_random, penalty_rows, rank_rows, verdicts
+from ncalr.lab.across_page import area_rows, gaps_to_random, pair_rows, penalty_rows, rank_rows, verdicts
 from ncalr.lab.comparison import passes_of
 from ncalr.lab.ranks import PAIR_TEST, RANK_TEST, Signed, against_each
 from ncalr.lab.runner import read_runs
-from ncalr.lab.tables import p_value, points
+from ncalr.lab.statistics import plain
+from ncalr.lab.tables import points
 from ncalr.learn.learner import needs_of
 from ncalr.learn.recipes import recipe
 
@@ -102,10 +103,6 @@ def _parts(found: dict[str, Any], pairs: list[Signed], short: str, links: list[s
         [f"{link}, {row[0][1]}", *(" ".join(cell).strip() for cell in row[1:])]
         for link, row in zip(links, cells, strict=True)
     ]
-    tested = [
-        [one.rival, points(one.median), f"{one.better}, {one.equal}, {one.worse}", p_value(one.p), p_value(one.p_holm)]
-        for one in pairs
-    ]
     reach = found["tests"]["nemenyi"]["critical_difference"]
     return [
         f"# {TITLE}",
@@ -127,7 +124,7 @@ def _parts(found: dict[str, Any], pairs: list[Signed], short: str, links: list[s
         "![Average ranks and the critical difference](./together_ranks.svg)",
         f"Strategies under one bar are not told apart. Nemenyi's critical difference is {reach:.2f} ranks at 5 %, for all pairs together.",
         "## ncal against the rivals of the paper's claim",
-        table(["against", "ncal is better by, points", "better, equal, worse", "p (Wilcoxon)", "p (Holm)"], tested),
+        table(*pair_rows({"strategies": ["ncal"], "tests": {"wilcoxon": plain(pairs)}})),
         f"The median over the data sets of the difference of two areas; on how many of them ncal is better, equal or worse; Wilcoxon's signed-rank test, corrected for these {len(pairs)}.",
         "## Who beats whom",
         table(*penalty_rows(found)),
@@ -154,14 +151,10 @@ def _leads(found: dict[str, Any]) -> str:
 def _alike(rows: list[Row], found: dict[str, Any], links: list[str]) -> list[str]:
     """How alike the picks of a round are, where the journals say."""
     names = found["strategies"]
-    body = []
-    for row, link in zip(rows, links, strict=True):
-        said = {name: [run for run in row.runs if run.strategy == name] for name in names}
-        values = {
-            name: [line["redundancy"] for run in runs for line in run.lines if "redundancy" in line]
-            for name, runs in said.items()
-        }
-        body.append([link, *(f"{np.mean(values[name]):.3f}" if values[name] else "" for name in names)])
+    body = [
+        [link, *(alike(run for run in row.runs if run.strategy == name) for name in names)]
+        for row, link in zip(rows, links, strict=True)
+    ]
     return [
         "## How alike the picks of a round are",
         table(["experiment", *names], body),
