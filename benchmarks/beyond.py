@@ -17,7 +17,7 @@ import numpy as np
 
 from ncalr.evaluate.ood_metrics import at_matched_accuracy
 from ncalr.lab import plots
-from ncalr.lab.evaluations import TITLES, read_evaluations
+from ncalr.lab.evaluations import TITLES, read_evaluations, trained_again
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import Curves, Difference, Estimate, against_each, detectable_difference, estimate
 from ncalr.lab.tables import markdown_table, points
@@ -67,7 +67,9 @@ def part(task: str, runs: list[Run], pages: Path) -> str:
     rounds = _rounds(runs, task)
     if not rounds:
         return ""
-    return "\n".join([f"## {TITLES[task]}", "", _of_seeds(rounds, runs), "", *PARTS[task](rounds, pages)])
+    again = trained_again([line for found in rounds.values() for seeds in found.values() for line in seeds.values()])
+    whose = " ".join([_of_seeds(rounds, runs), *([f"{again}."] if again else [])])
+    return "\n".join([f"## {TITLES[task]}", "", whose, "", *PARTS[task](rounds, pages)])
 
 
 def claims(task: str, runs: list[Run]) -> list[list[str]]:

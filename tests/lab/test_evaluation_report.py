@@ -73,6 +73,18 @@ def test_one_way_of_asking_has_no_heading_and_is_said_below(tmp_path):
     assert "At 30 labels; mean and 95 % interval over the seeds. variant: A." in page
 
 
+def test_models_that_were_trained_again_are_told(tmp_path):
+    """One sentence about all of them, whatever their number; and their own accuracy counts."""
+    lines = [line_of(2, {"auroc": 0.7}), line_of(3, {"auroc": 0.8}, accuracy=0.512, journal=0.5)]
+    runs = [run_of(tmp_path, "random", 0, lines)]
+    said = "1 of 2 models were trained again; in accuracy they are +1.2 to +1.2 points from the first ones, +1.2"
+    assert said in evaluations(runs)
+    assert "trained again" not in evaluations([run_of(tmp_path, "margin", 0, [line_of(3, {"auroc": 0.7})])])
+    same = [line_of(at, {"auroc": 0.7}, journal=0.5) for at in (2, 3)]
+    text = evaluations_as_markdown([run_of(tmp_path, "ncal", 0, same)])
+    assert "2 of 2 models were trained again, and are as accurate as the first ones." in text
+
+
 def test_runs_that_have_other_numbers_of_labels_stay_in_the_table(tmp_path):
     """Where a policy asks twice, or a rule stops, the last models have not learnt from as many labels."""
     runs = [

@@ -309,7 +309,8 @@ def test_models_that_went_unevaluated_are_trained_again_beside_the_others(slices
     *_, other, line = read_evaluations(first)
     assert (other["task"], other["round"], other["notes"]) == ("calibration", 1, [])
     assert (line["task"], line["round"]) == ("separation", 2)
-    assert line["notes"] == [f"trained again: accuracy {100 * first.accuracies[-1][1]:.2f} %, the journal has 25.00 %"]
+    assert other["journal"] == other["accuracy"] == first.accuracies[0][1], "the same training"
+    assert (line["accuracy"], line["journal"], line["notes"]) == (first.accuracies[-1][1], 0.25, [])
     assert study.lost(out, study.evaluators(tmp_path, out), dict.fromkeys(more, ())) == {"here": []}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ncalr.errors import BadInput
 from ncalr.lab import plots
-from ncalr.lab.evaluations import TITLES, Group, Limits, Point, evaluation_groups
+from ncalr.lab.evaluations import TITLES, Group, Limits, Point, evaluation_groups, trained_again
 from ncalr.lab.matched import at_matched_accuracy
 from ncalr.lab.runner import Run
 from ncalr.lab.statistics import RANDOM, estimate
@@ -222,7 +222,8 @@ def _words(group: Group, unit: str) -> str:
     asked = _asked(group, [name for name, value in group.wishes.items() if value])
     notes = list(dict.fromkeys(note for point in last for note in point.line["notes"]))
     more = [f"And {len(notes) - NOTES} more notes in evaluations.jsonl"] if len(notes) > NOTES else []
-    said = [f"{where}; mean and 95 % interval over the seeds", asked, *notes[:NOTES], *more]
+    again = trained_again([point.line for point in group.every])
+    said = [f"{where}; mean and 95 % interval over the seeds", asked, again, *notes[:NOTES], *more]
     return " ".join(f"{one}." for one in said if one)
 
 

@@ -7,10 +7,14 @@ another. `ncalr.lab.evaluation_report` shows the groups.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ncalr.lab.runner import Run
+from ncalr.lab.tables import points
 from ncalr.loop.state import spent
 
 EVALUATIONS = "evaluations.jsonl"
@@ -90,6 +94,19 @@ def read_evaluations(run: Run) -> list[Line]:
     return lines
 
 
+def trained_again(lines: Sequence[Line]) -> str:
+    """How many of these models were trained again, and how good they are beside the first ones; empty if none was."""
+    apart = [line["accuracy"] - line["journal"] for line in lines if "journal" in line]
+    if not apart:
+        return ""
+    if not any(apart):
+        return f"{len(apart)} of {len(lines)} models were trained again, and are as accurate as the first ones"
+    return (
+        f"{len(apart)} of {len(lines)} models were trained again; in accuracy they are {points(min(apart))} to "
+        f"{points(max(apart))} points from the first ones, {points(float(np.mean(apart)))} on average"
+    )
+
+
 def evaluation_groups(runs: list[Run]) -> list[Group]:
     """What was evaluated, task by task, in the order in which it was first asked for."""
     found: dict[tuple[str, str], Group] = {}
@@ -102,8 +119,8 @@ def evaluation_groups(runs: list[Run]) -> list[Group]:
             group.points.setdefault(run.strategy, {}).setdefault(run.seed, []).append(point)
     for group in found.values():
         for seeds in group.points.values():
-            for points in seeds.values():
-                points.sort(key=lambda point: int(point.line["round"]))
-                points[:] = {point.spent: point for point in points}.values()  # the last model of a budget
+            for rounds in seeds.values():
+                rounds.sort(key=lambda point: int(point.line["round"]))
+                rounds[:] = {point.spent: point for point in rounds}.values()  # the last model of a budget
     tasks = list(dict.fromkeys(task for task, _ in found))
     return sorted(found.values(), key=lambda group: tasks.index(group.task))
