@@ -79,7 +79,7 @@ def claims(task: str, runs: list[Run]) -> list[list[str]]:
     for words, value, scale in CLAIMS.get(task, []) if rounds else []:
         measured = _best(rounds, value) if task == "ood" else value
         short, gaps = _compared(rounds[max(rounds)], measured, scale)
-        rivals = ", ".join(f"{name} {one}" for name, one in gaps.items() if name in CLAIMED)
+        rivals = ", ".join(f"{name} {one}" for name, (one, _) in gaps.items() if name in CLAIMED)
         rows += [[words, f"`{measured}` at {max(rounds):,} labels, ncal against {rivals}", short]] if rivals else []
     return rows
 
@@ -107,7 +107,7 @@ def _of_seeds(rounds: Rounds, runs: list[Run]) -> str:
         return text
     told = ", ".join(f"{name} {count} of {wanted[name]}" for name, count in counts.items())
     gone = [name for name in wanted if name not in shown]
-    more = f" Not shown, since they lack one of these: {joined_by_and(gone)}." if gone else ""
+    more = f" Not shown, for want of these seeds: {joined_by_and(gone)}." if gone else ""
     return f"{text} Models that were evaluated, one a seed: {told}.{more}"
 
 
@@ -118,7 +118,8 @@ def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes
     scores = [one.removesuffix(", near, auroc") for one in _any(last)["shown"] if one.endswith(", near, auroc")]
     text = [
         "The paper has far-OOD AUROC on OpenImage-O, which could not be had, at 10 to 40 % of ImageNet-100, and does not say by which score. Ours: near are the classes of "
-        "Tiny-ImageNet that mini-ImageNet lacks, far is the mean over DTD (10 classes) and SVHN, both stand-ins.",
+        "Tiny-ImageNet that mini-ImageNet lacks, far is the mean over DTD (10 classes) and SVHN, both stand-ins. Everything is in percent; below 50 is "
+        "worse than chance.",
     ]
     for group in ("near", "far"):
         values = [f"{score}, {group}, auroc" for score in scores]
@@ -138,20 +139,37 @@ def ood(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001 (a part takes
                 [f"the paper, OpenImage-O: {name}", *(f"{one[b]:.2f}" if b in one else "" for b in common)]
                 for name, one in theirs.items()
             ]
-        budgets = [f"{b:,} ({', '.join(map(str, next(iter(found.values()))))})" for b, found in common.items()]
+        which = {b: ", ".join(map(str, next(iter(found.values())))) for b, found in common.items()}
+        apart = len(set(which.values())) > 1
+        budgets = [f"{b:,} ({which[b]})" if apart else f"{b:,}" for b in common]
+        whose = "; in brackets the seeds, so compare inside a column" if apart else ""
         text += [
             "",
             f"AUROC, {group}, at {max(rounds):,} labels:",
             "",
             table(head, rows),
             "",
-            f"By budget, with `{best.partition(',')[0]}`, the best of the scores here on the mean over all strategies; in brackets the seeds, so compare inside a column:",
+            f"By budget, with `{best.partition(',')[0]}`, at {max(rounds):,} labels the best of the scores on the mean over all strategies, chosen on these same figures{whose}:",
             "",
             table(["strategy", *budgets], by_budget),
             "",
+            *([words, ""] if (words := _course(common, best, OPENIMAGE if group == "far" else {})) else []),
             f"**Verdict ({group}).** {_verdict(last, best)}{_matched(rounds, best)}",
         ]
     return text
+
+
+def _course(rounds: Rounds, value: str, theirs: Mapping[str, tuple[float, ...]]) -> str:
+    """Where a value goes with more labels, on the mean over all strategies, and where the paper's goes."""
+    if len(rounds) < 2:
+        return ""
+    ends = [
+        f"{100 * np.mean([np.mean(_numbers(rounds[b][name], value)) for name in rounds[b]]):.1f}"
+        for b in (min(rounds), max(rounds))
+    ]
+    text = f"On the mean over all strategies it goes from {' to '.join(ends)}"
+    paper = [f"{np.mean([one[at] for one in theirs.values()]):.1f}" for at in (0, -1)] if theirs else []
+    return f"{text}; the paper's, on its set, from {' to '.join(paper)}." if paper else f"{text}."
 
 
 def probe(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
@@ -162,7 +180,7 @@ def probe(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     theirs = {name: (*figures, float(np.mean(figures))) for name, figures in PROBED.items()}
     rows = _beside(_rows(_shown(rounds), [*values, "mean of top1"]), theirs)
     return [
-        f"Top-1 at {max(rounds):,} labels. The paper's ImageNet-R, NINCO, Aircraft and STL columns could not be had here; its features come from larger images.",
+        f"Top-1 in percent, of models with {max(rounds):,} labels. The paper's ImageNet-R, NINCO, Aircraft and STL columns could not be had here; its features come from larger images.",
         "",
         table([*head, "the paper: CIFAR-100, Flowers, CUB, Pets, mean of these"], rows),
         "",
@@ -176,7 +194,9 @@ def discovery(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     head = ["strategy", "all", "old", "new", "validation, known classes", "the paper: all, old, new, validation"]
     text = [
         f"The models have {max(rounds):,} labels of the 60 known classes, from half of their images; the other half and all images of 40 new classes are clustered "
-        f"({', '.join(_any(last)['notes'][:2])}). The paper names neither data, budget nor protocol; its validation accuracy is compatible with one over all 100 classes.",
+        f"({'; '.join(_any(last)['notes'][:2])}), in percent. The clustering is given the true labels of all images of the pool, also of those that no strategy asked for, so strategies differ by their features "
+        "alone. The paper names the protocol (GCD) and the split, neither data nor budget; its validation accuracy is compatible with one over all 100 classes, and its NCAL row contradicts itself: by "
+        "the weights of the other three rows its Old and New make 35.44.",
         "",
         table(head, _beside(_rows(_shown(rounds), ["all", "old", "new", ACCURACY]), DISCOVERED)),
     ]
@@ -192,7 +212,7 @@ def separation(rounds: Rounds, pages: Path) -> list[str]:
     (pages / "mini_imagenet_separation.svg").write_text(plots.separation(quantiles))
     values = [*_any(last)["values"]]
     return [
-        f"Class means of each strategy's own labelled items at {max(rounds):,} labels, from the journals; the paper does not say of which items. Its raw mean distance depends on the scale of the features, which the last layer can undo: beside it "
+        f"Class means of each strategy's own labelled items at {max(rounds):,} labels, from the journals, which keep their twentieths; the paper does not say of which items. Strategies pick items of other difficulty, so this is of the picks as well as of the features. Its raw mean distance depends on the scale of the features, which the last layer can undo: beside it "
         "stands the distance over the mean length of the class means. CMA is the mean cosine of two class means.",
         "",
         table(["strategy", *values, "the paper: distance"], _beside(_rows(shown, values, 1), APART)),
@@ -223,7 +243,7 @@ def tail(rounds: Rounds, pages: Path) -> list[str]:  # noqa: ARG001
     picked = values[len(shares) :]
     rows = [[*left, *right[1:]] for left, right in zip(_rows(shown, shares), _rows(shown, picked, 1), strict=True)]
     return [
-        f"Thirds of the classes by their size in the pool, at {max(rounds):,} labels; how much of each was picked, over its share of the pool.",
+        f"Thirds of the classes by their size in the pool, at {max(rounds):,} labels; how much of each was picked, over its share of the pool. Accuracies in percent.",
         "",
         table(["strategy", *shares, *picked], rows),
     ]
@@ -254,8 +274,10 @@ def verdict(
     """Plain words about the claim that ncal is above the paper's rivals; ncal against each, and where it stands to it.
 
     `values` by strategy and seed. Above and below: a paired t-test at 5 %, corrected by Holm's method for the rivals of
-    the claim. Level: the 95 % interval lies within a point either way. All else could not be told apart by so few
-    seeds. Strategies with fewer than three seeds in common are not compared yet, and those of the claim are named.
+    the claim. Level: the 95 % interval lies within a point either way, or within a hundredth of ncal's own value where
+    that is no share. All else could not be told apart by so few seeds. The claim does not hold where ncal is below a
+    rival or level with all, and holds in part where it is above some. Strategies with fewer than three seeds in common
+    are not compared yet, and those of the claim are named.
     """
     shared = _shared(values)
     compared = {name: seeds for name, seeds in shared.items() if len(seeds) >= FEWEST}
@@ -266,20 +288,29 @@ def verdict(
         return f"Too early for {early}.", {}
     claimed = _against(values, {name: compared[name] for name in rivals})
     others = {name: _against(values, {name: compared[name]})[name] for name in compared if name not in CLAIMED}
-    near = NEAR if scale == 100 else 0.0
+    near = NEAR if scale == 100 else NEAR * abs(float(np.mean([*values["ncal"].values()])))
     found = {name: (one, place(one, near)) for name, one in {**claimed, **others}.items()}
     words = {name: found[name][1] for name in rivals}
-    kept = sum(word == "above" for word in words.values())
-    told = any(word in ("below", "level with") for word in words.values())
-    against = "Does not hold" if told else "Could not be shown here"  # nothing found either way is no finding
-    word = "Holds" if kept == len(rivals) else "Holds in part" if kept else against
-    so_far = " so far" if waiting and kept in (0, len(rivals)) else ""  # one more cannot change what holds in part
-    order = ("above", "below", "level with", "not told apart from")
-    said = [(where, [name for name in rivals if words[name] == where]) for where in order]
-    short = f"{word}{so_far}: ncal is {', '.join(f'{where} {joined_by_and(names)}' for where, names in said if names)}"
+    word = _word([*words.values()])
+    so_far = " so far" if waiting and word != "Holds in part" and "below" not in words.values() else ""
+    short = f"{word}{so_far}: ncal is {stands(words)}"
     short += f"; too early for {early}." if waiting else "."
     better = [name for name in others if found[name][1] == "below"]
     return f"{short} It is below {joined_by_and(better)}, which the paper has not." if better else short, found
+
+
+def stands(words: Mapping[str, str]) -> str:
+    """Where something stands to each other, in words: above these, level with those."""
+    order = ("above", "below", "level with", "not told apart from")
+    said = [(where, [name for name in words if words[name] == where]) for where in order]
+    return ", ".join(f"{where} {joined_by_and(names)}" for where, names in said if names)
+
+
+def _word(words: list[str]) -> str:
+    """What becomes of a claim by where ncal stands to each rival; nothing found either way is no finding."""
+    if "below" in words or set(words) == {"level with"}:
+        return "Does not hold"
+    return "Holds" if set(words) == {"above"} else "Holds in part" if "above" in words else "Could not be shown here"
 
 
 def place(found: Difference, near: float = NEAR) -> str:
@@ -319,26 +350,44 @@ def joined_by_and(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _compared(found: Found, value: str, scale: float = 100) -> tuple[str, dict[str, str]]:
-    """The same by a value of the evaluations, and the differences; the claim's rivals first."""
+def _compared(found: Found, value: str, scale: float = 100) -> tuple[str, dict[str, tuple[str, str]]]:
+    """The same by a value of the evaluations; differences, and what could have been shown, the claim's rivals first."""
     numbers = {name: {seed: _number(line, value) for seed, line in seeds.items()} for name, seeds in found.items()}
     pairs = {name: seeds for name, seeds in _shared(numbers).items() if len(seeds) >= FEWEST}
-    gaps = {name: gap(_against(numbers, {name: seeds})[name], scale) for name, seeds in pairs.items()}
-    ordered = sorted(gaps, key=lambda name: name not in CLAIMED)
-    return verdict(numbers, scale)[0], {name: gaps[name] for name in ordered}
+    ordered = sorted(pairs, key=lambda name: name not in CLAIMED)
+    gaps = {name: _against(numbers, {name: pairs[name]})[name] for name in ordered}
+    return verdict(numbers, scale)[0], {name: (gap(one, scale), could_show(one, scale)) for name, one in gaps.items()}
 
 
 def _verdict(found: Found, value: str, scale: float = 100) -> str:
     """Both in a line."""
     short, gaps = _compared(found, value, scale)
-    figures = ", ".join(f"{name} {one}" for name, one in gaps.items())
-    return f"{short} ncal against {figures}." if figures else short
+    figures = ", ".join(f"{name} {one}" for name, (one, _) in gaps.items())
+    shown = sorted({size for name, (_, size) in gaps.items() if name in CLAIMED and size}, key=float)
+    reach = " to ".join(dict.fromkeys([shown[0], shown[-1]])) if shown else ""
+    could = f" So many seeds could have shown {reach} against {joined_by_and([*CLAIMED])}." if reach else ""
+    return f"{short} ncal against {figures}.{could}" if figures else short
 
 
-def alike(runs: Iterable[Run], digits: int = 3) -> str:
-    """How alike the picks of a round are, over all rounds of these runs; nothing where the strategy needs no features."""
-    found = [line["redundancy"] for run in runs for line in run.lines if "redundancy" in line]
-    return f"{np.mean(found):.{digits}f}" if found else ""
+def alike(rows: Mapping[str, Iterable[Run]], digits: int = 3) -> tuple[dict[str, str], str]:
+    """How alike the picks of a round are, by row of a table, over the rounds that all rows have; and which these are.
+
+    Picks of later rounds are less alike or more, so only the same rounds of the same seeds are compared. A row has
+    nothing where its strategy never had features.
+    """
+    found = {
+        name: {
+            (run.seed, line["round"]): line["redundancy"] for run in runs for line in run.lines if "redundancy" in line
+        }
+        for name, runs in rows.items()
+    }
+    both = set.intersection(*map(set, filter(None, found.values()))) if any(found.values()) else set()
+    cells = {
+        name: f"{np.mean([one[key] for key in sorted(both)]):.{digits}f}" if one and both else ""
+        for name, one in found.items()
+    }
+    rounds = sorted({number for _, number in both})
+    return cells, (f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else str(*rounds))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

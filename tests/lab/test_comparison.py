@@ -112,7 +112,8 @@ def test_passes_over_the_pool(strategy, passes):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.012, "+1.2"), (-0.0003, "-0.03"), (0.0, "+0.0"), (0.0005, "+0.1"), (-0.00001, "-0.00")]
+    ("value", "text"),
+    [(0.012, "+1.2"), (-0.0003, "-0.03"), (0.0, "+0.0"), (0.0005, "+0.1"), (-0.00001, "-0.001"), (-1e-9, "+0.0")],
 )
 def test_a_small_difference_shows_its_side(value, text):
     assert points(value) == text

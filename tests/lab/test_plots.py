@@ -129,6 +129,21 @@ def test_marks_of_the_budgets_are_where_they_say():
         assert len({after - before for before, after in itertools.pairwise(sorted(set(marks)))}) == 1, marks
 
 
+def test_differences_have_a_mark_at_each_budget():
+    budgets = [5_000, 7_500, 10_000, 12_500]
+    found = summary(Curves(budgets, {name: np.full((3, 4), 0.5) for name in ("ncal", "random")}))
+    assert set(re.findall(r">([\d,]+)</text>", plots.differences(found))) >= {"5,000", "7,500", "10,000", "12,500"}
+
+
+def test_a_strategy_has_one_colour_whoever_stands_beside_it():
+    few, many = plots.colours(["ncal", "coreset", "mine"]), plots.colours(["random", "badge", "cdal", "coreset", "x"])
+    assert few["coreset"] == many["coreset"]
+    assert len(set(few.values())) == 3
+    assert len(set(many.values())) == 5
+    crowd = plots.colours([f"rival{number}" for number in range(30)])
+    assert set(crowd.values()) <= set(plots.COLOURS), "more than there are colours"
+
+
 def test_nobody_beats_anybody_where_there_is_one_seed():
     assert plots.penalties(summary_of(3, 1)["penalties"]) == ""
     assert ">0%</text>" in plots.penalties(summary_of(3, 3)["penalties"])

@@ -19,17 +19,21 @@ from ncalr.extras import check_installed
 
 COLOURS = ("#1f5fa8", "#8a8f98", "#c2582e", "#2f8f6b", "#8a4fa3", "#b8922a", "#3aa0b5", "#a33a5c", "#5a6b2a", "#444444")
 
-
+KNOWN = ("ncal", "random", "margin", "badge", "coreset", "cdal")
+"""Whose colours are the first."""
 FEW = 7
 """So many strategies have colours that can be told apart; more of them get a panel each."""
+
+MARKED = 10
+"""So many budgets have a mark each on an axis."""
 
 _KEEP: ContextVar[dict[str, Any] | None] = ContextVar("keep", default=None)
 
 
 def colours(strategies: list[str]) -> dict[str, str]:
-    """One colour a strategy; ncal is blue and random grey in every figure."""
-    own = {"ncal": COLOURS[0], "random": COLOURS[1]}
-    others = iter(COLOURS[2:] * 4)
+    """One colour a strategy; the best known ones have theirs in every figure."""
+    own = {name: colour for name, colour in zip(KNOWN, COLOURS, strict=False) if name in strategies}
+    others = iter([colour for colour in COLOURS[2:] if colour not in own.values()] * len(strategies))
     return {name: own.get(name) or next(others) for name in strategies}
 
 
@@ -113,6 +117,8 @@ def differences(summary: Mapping[str, Any]) -> str:
         )
     axes.set_xlabel(summary.get("unit", "labels"))
     _whole(axes)
+    if len(summary["budgets"]) <= MARKED:
+        axes.set_xticks(summary["budgets"])
     axes.set_ylabel("difference to random, points")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     return _svg(figure)

@@ -47,8 +47,10 @@ def signed(effect: Mapping[str, Any]) -> str:
 
 
 def points(value: float) -> str:
-    """A difference in points; with a second digit where one would hide on which side of 0 it is."""
-    return f"{100 * value:+.2f}" if 0 < abs(100 * value) < 0.05 else f"{100 * value:+.1f}"
+    """A difference in points; with more digits where one would hide on which side of 0 it is."""
+    size = 100 * abs(value)
+    digits = 1 if size >= 0.05 or size < 0.0005 else 2 if size >= 0.005 else 3
+    return f"{100 * value if size >= 0.0005 else 0:+.{digits}f}"
 
 
 def p_value(value: float | None) -> str:
