@@ -275,8 +275,10 @@ def test_tabs_without_quotes(tmp_path):
 
 
 def test_files_that_are_no_tables(tmp_path):
-    with pytest.raises(BadInput, match=r"ends in \.csv, \.tsv, \.jsonl"):
+    with pytest.raises(BadInput, match=r"ends in \.csv, \.tsv, \.jsonl.*; save the sheet as CSV"):
         read_table(tmp_path / "t.xlsx", text="a")
+    with pytest.raises(BadInput, match=r"\.parquet$"):
+        read_table(tmp_path / "t.pdf", text="a")
     with pytest.raises(BadInput, match="there is no file"):
         read_table(tmp_path / "t.csv", text="a")
     (tmp_path / "t.csv").write_bytes(b"a\n\xff\n")
@@ -311,6 +313,18 @@ def test_texts_that_are_no_pool(texts, words):
         TextPool(texts)
     with pytest.raises(BadInput, match="repeat"):
         TextPool(["a", "b"], ids=[1, 1])
+
+
+def test_blanks_around_ids_are_no_part_of_them(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("text, id\nx, 7\ny,8 \n")
+    assert read_table(path, text="text", id_column="id").ids.tolist() == [7, 8]
+    path.write_text("text, id\nx, a\ny,a\n")
+    with pytest.raises(BadInput, match=r"line 3: the id 'a' is already in line 2"):
+        read_table(path, text="text", id_column="id")
+    path.write_text("text, id\nx, a\ny, \n")
+    with pytest.raises(BadInput, match=r"line 3: the id 'id' is '', expected a whole number or a text"):
+        read_table(path, text="text", id_column="id")
 
 
 def test_numbers_beyond_64_bits_are_names_as_they_are_among_ids(tmp_path):

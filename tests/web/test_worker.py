@@ -316,6 +316,9 @@ def test_what_is_no_source(tmp_path):
     (tmp_path / "x.pdf").write_text("x")
     with pytest.raises(BadInput, match="no folder and no table"):
         sources.find(tmp_path / "x.pdf")
+    (tmp_path / "x.xlsx").write_text("x")
+    with pytest.raises(BadInput, match="save the sheet as CSV"):
+        sources.find(tmp_path / "x.xlsx")
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadInput, match="--text-column"):
         sources.find(tmp_path / "x.csv")

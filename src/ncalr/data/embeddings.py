@@ -25,6 +25,7 @@ from ncalr.data.tables import (
     TABLES,
     Source,
     columns_of,
+    endings,
     ids_from,
     is_number,
     is_whole,
@@ -195,7 +196,7 @@ def _has_index(value: Any) -> bool:
 def _table(path: Path) -> Source:
     """A table, where a .npy file would do as well."""
     if path.suffix.lower() not in TABLES:
-        raise BadInput(f"{path} cannot be read; expected a file that ends in .npy, {', '.join(TABLES)}")
+        raise BadInput(f"{path} cannot be read; expected a file that ends in .npy, {endings(path)}")
     return open_table(path)
 
 

@@ -6,9 +6,9 @@
     labels, classes = read_labels("reviews.csv", "stars")                        # apart: a pool never holds labels
 
 A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). Between the cells of a CSV are commas, or ; or tabs
-where the first line has no comma (as Excel writes it in many countries); blanks around the names of columns are no
-part of them. TSV files have no quotes. In a CSV, where nothing has a type, ids and labels are whole numbers if all of
-them are written as such, and texts otherwise. Parquet needs pyarrow (the extra `parquet`).
+where the first line has no comma (as Excel writes it in many countries); blanks around ids, labels and the names of
+columns are no part of them. TSV files have no quotes. In a CSV, where nothing has a type, ids and labels are whole
+numbers if all of them are written as such, and texts otherwise. Parquet needs pyarrow (the extra `parquet`).
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def open_table(path: str | Path) -> Source:
     """A file as a source of rows."""
     file = Path(path)
     if file.suffix.lower() not in _FORMATS:
-        raise BadInput(f"{file} is no table that can be read; expected a file that ends in {', '.join(_FORMATS)}")
+        raise BadInput(f"{file} is no table that can be read; expected a file that ends in {endings(file)}")
     if file.is_dir():
         raise BadInput(f"{file} is a folder, expected a table")
     if not file.is_file():
@@ -295,7 +295,7 @@ def _blame(source: Source, block: Block, given: Any, width: int | None, columns:
 
 
 def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
-    values = [_whole(value) for value in column.values] if source.format.typed else untyped(column.values)
+    values = [_whole(value) for value in column.values] if source.format.typed else untyped(stripped(column.values))
     seen: dict[Any, int] = {}
     for value, row in zip(values, column.rows, strict=True):
         where = source.at(row)
@@ -456,9 +456,9 @@ def _names_in(path: Path) -> list[str]:
     return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
-def stripped(header: list[str]) -> list[str]:
-    """The names of columns as they are meant: people write blanks behind commas."""
-    return [name.strip() for name in header]
+def stripped(names: list[str]) -> list[str]:
+    """The names of columns or items as they are meant: people write blanks behind commas."""
+    return [name.strip() for name in names]
 
 
 def separator(path: Path, wanted: Sequence[str] = ()) -> str:
@@ -473,6 +473,13 @@ def separator(path: Path, wanted: Sequence[str] = ()) -> str:
         header = file.readline(2**20).strip("\r\n")
     found = next((sign for sign in _OTHER_SIGNS if sign in header), ",")
     return "," if "," in header or header in wanted else found
+
+
+def endings(path: Path) -> str:
+    """How the names of tables end, for whoever gave another file; with a hint if that is a spreadsheet."""
+    sheets = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+    hint = "; save the sheet as CSV (in Excel: CSV UTF-8)" if path.suffix.lower() in sheets else ""
+    return ", ".join(_FORMATS) + hint
 
 
 def about_header(columns: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
-from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_header, columns_of, read_table
+from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_header, columns_of, endings, read_table
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
 from ncalr.pixels import ENDINGS, about_heic
@@ -33,9 +33,7 @@ def find(path: Path, text_column: str = "", id_column: str = "", embeddings: str
         return Source(str(path.resolve()), "text", column, _named(path, id_column, ("id",), ""), embeddings)
     if not path.exists():
         raise BadInput(f"there is no {path}; give a folder of images, or a table of texts ({', '.join(TABLES)})")
-    raise BadInput(
-        f"{path} is no folder and no table; give a folder of images, or a file ending in {', '.join(TABLES)}"
-    )
+    raise BadInput(f"{path} is no folder and no table; give a folder of images, or a file ending in {endings(path)}")
 
 
 @dataclass(frozen=True)
