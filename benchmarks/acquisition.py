@@ -29,7 +29,8 @@ from typing import Any
 
 from acquisition_cases import CASES, LABELLED, REGISTRY, SEED, Case, smaller, write_data
 from acquisition_contenders import DISTURBED, PACKAGES, busy_seconds
-from acquisition_table import render, with_summary
+from acquisition_table import render, summary
+from marks import fill
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -53,11 +54,15 @@ def main() -> None:
             case = smaller(case) if given.quick else case
             print(case.title, flush=True)
             merge(path, case, measure_case(case, missing, given.quick, given.patience))
+    write(path)
+
+
+def write(path: Path = ROOT / "results" / "acquisition.json") -> None:
+    """The table of all cases and the README's, from the JSON."""
     results = json.loads(path.read_text())
     path.with_suffix(".md").write_text(render(results))
-    if not given.quick:
-        readme = ROOT / "README.md"
-        readme.write_text(with_summary(readme.read_text(), results))
+    if path.parent.name == "results":
+        fill(ROOT / "README.md", "acquisition", summary(results))
 
 
 def _arguments() -> argparse.Namespace:

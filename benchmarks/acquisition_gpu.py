@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import ncalr
 from ncalr.geometry import ClassStatistics, cmap_table
 
+RESULT = Path(__file__).resolve().parents[1] / "results" / "acquisition_gpu.json"
 PARITY = ["ncal", "cmap", "ff", "margin", "entropy", "least_confidence", "coreset", "cdal", "badge", "bald"]
 PARITY += ["variation_ratio", "label_dispersion", "sisom", "sisome", "typiclust", "probcover", "maxherding", "uherding"]
 PARITY += [
@@ -269,16 +270,21 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write(path: Path = RESULT) -> None:
+    """The table, from the JSON."""
+    path.with_suffix(".md").write_text(table(json.loads(path.read_text())))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--expect", type=Path, help="write the CPU's picks here and stop")
     parser.add_argument("--compare", type=Path, help="the CPU's picks, to compare with")
-    parser.add_argument("--out", type=Path, default=Path("results/acquisition_gpu.json"))
+    parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--table", action="store_true", help="only write the table again from the results in --out")
     parser.add_argument("--items", type=int, default=8_000_000)
     args = parser.parse_args()
     if args.table:
-        args.out.with_suffix(".md").write_text(table(json.loads(args.out.read_text())))
+        write(args.out)
         return
     if args.expect:
         args.expect.write_text(json.dumps(picks_of("cpu", PARITY)))
@@ -297,7 +303,7 @@ def main() -> None:
             print(row)
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
-    args.out.with_suffix(".md").write_text(table(result))
+    write(args.out)
 
 
 if __name__ == "__main__":

@@ -239,13 +239,11 @@ SUMMARY = [
     "entropy",
     "typiclust_10k",
 ]
-BEGIN, END = "<!-- acquisition: made by benchmarks/acquisition.py -->", "<!-- end -->"
 
 
-def with_summary(readme: str, results: Results) -> str:
-    """The README with its table made again."""
-    before, rest = readme.split(BEGIN)
-    return before + BEGIN + "\n" + "\n".join(_summary(results["cases"])) + "\n" + END + rest.split(END)[1]
+def summary(results: Results) -> str:
+    """The README's table."""
+    return "\n".join(_summary(results["cases"]))
 
 
 def _summary(cases: Results) -> Iterator[str]:

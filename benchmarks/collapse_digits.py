@@ -1,7 +1,7 @@
 """Digits on two cores: 300 labels, ResNet-8, to the terminal phase; time, collapse, flips, over five seeds.
 
 python benchmarks/collapse_digits.py          results/collapse_digits.json and docs/pictures/collapse_digits.svg
-python benchmarks/collapse_digits.py --draw   the picture again, from the JSON
+python benchmarks/collapse_digits.py --draw   the picture again, and its sentence in docs/learning.md, from the JSON
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from marks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "results" / "collapse_digits.json"
@@ -47,12 +48,12 @@ def measure() -> None:
     RESULT.write_text(json.dumps({"machine": machine, "runs": runs}, indent=1))
 
 
-def draw() -> None:
+def write() -> None:
     """NC1 and training accuracy over the epochs, the window shaded."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "ncalr"
+    mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
     runs = json.loads(RESULT.read_text())["runs"]
@@ -73,8 +74,18 @@ def draw() -> None:
     left.set_title("NC1: spread inside the classes, against that between them", fontsize=10)
     right.set_title("Accuracy on the labelled set, %", fontsize=10)
     left.legend(frameon=False, fontsize=9)
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, metadata={"Date": None})
+    fill(ROOT / "docs" / "learning.md", "collapse", _in_words(runs))
+
+
+def _in_words(runs: list[dict[str, Any]]) -> str:
+    """What all of them have in common, for the page on learning."""
+    flipping = [100 * run["record"]["flipping"] for run in runs]
+    fit = [100 * run["record"]["history"][-1]["accuracy"] for run in runs]
+    return (
+        f"Digits, 300 labels, ResNet-8, {len(runs)} seeds (`python benchmarks/collapse_digits.py`). All fit {min(fit):.0f} % of their labels, NC1 falls over the window,\n"
+        f"and the predictions of {min(flipping):.0f} to {max(flipping):.0f} % of the pool still flip there."
+    )
 
 
 if __name__ == "__main__":
@@ -82,4 +93,4 @@ if __name__ == "__main__":
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     if not parser.parse_args().draw:
         measure()
-    draw()
+    write()

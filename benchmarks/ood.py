@@ -394,6 +394,11 @@ def main() -> None:
             "rows": all_rows(install_peers(), scale, given.patience),
         }
         path.write_text(json.dumps(results, indent=1) + "\n")
+    write(path)
+
+
+def write(path: Path = ROOT / "results" / "ood.json") -> None:
+    """The table, from the JSON."""
     path.with_suffix(".md").write_text(render(json.loads(path.read_text())))
 
 

@@ -239,10 +239,15 @@ def machine(device: str, threads: int | None) -> dict[str, Any]:
     return found
 
 
-def write(result: dict[str, Any], out: Path) -> None:
+def save(result: dict[str, Any], out: Path) -> None:
     out.write_text(json.dumps(result, indent=1) + "\n")
     if out.resolve() == RESULT:
-        TABLE.write_text(table(result))
+        write()
+
+
+def write() -> None:
+    """The table, from the JSON."""
+    TABLE.write_text(table(json.loads(RESULT.read_text())))
 
 
 ABOUT = """# Linear probes: time and accuracy beside scikit-learn
@@ -311,7 +316,7 @@ def main() -> None:
     given = words.parse_args()
     result = json.loads(given.out.read_text()) if given.out.exists() else {}
     if given.add:
-        write(result | json.loads(given.add.read_text()), given.out)
+        save(result | json.loads(given.add.read_text()), given.out)
         return
     key = given.device if given.threads is None else f"{given.device}, threads: {given.threads}"
     section = result.setdefault(key, {part: {} for part in PARTS})
@@ -321,7 +326,7 @@ def main() -> None:
         ours(tuple(part[:2000] for part in data), given.device)  # compile, start the device
         for part in [given.only] if given.only else PARTS:
             section[part] = PARTS[part](data, given.device, given.repeats, given.patience)
-            write(result, given.out)
+            save(result, given.out)
 
 
 if __name__ == "__main__":

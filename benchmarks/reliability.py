@@ -43,7 +43,7 @@ def main():
     names = list(SECTIONS) if chosen.sections == ["all"] else chosen.sections
     for name in names:
         if name == "report":
-            report()
+            write()
             continue
         began = time.time()
         for key, figures in SECTIONS[name](chosen.scale):
@@ -827,7 +827,7 @@ SECTIONS = {
 # -- the report
 
 
-def report():
+def write():
     import reliability_report
 
     (ROOT / "results" / "reliability.md").write_text(reliability_report.text(json.loads(OUT.read_text())))

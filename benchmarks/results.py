@@ -1,8 +1,9 @@
-"""Every table and figure of the study, from the journals in results/study: `make results`. No GPU, no data needed.
+"""Every table and figure, from the journals and measurements in results/: `make results`. No GPU, no data needed.
 
 docs/results/*.md       a page an experiment: what the paper says, what we measured, a verdict
 docs/results/*.svg      learning curves and differences
-README.md               the summaries of the study and on wrong labels
+README.md, docs/*.md    the parts between marks: summaries of the study, and what the benchmarks measured (measured.py)
+results/*.md            the benchmarks' tables
 results/PLAN.md         what is done, what is missing, and about how many GPU minutes that takes
 """
 
@@ -22,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import measured  # noqa: E402
 from beyond import NEAR, alike, claims, could_show, gap, joined_by_and, part, place, signed, stands, table, verdict  # noqa: E402
+from marks import fill  # noqa: E402
+from measured import with_all  # noqa: E402
 from noise_study import FOLDS, STEP, runs_of, tried  # noqa: E402  # noqa: E402
 from noise_study import plan as noise  # noqa: E402
 from noise_study import table as audit_table  # noqa: E402
@@ -60,14 +64,6 @@ class Page:
     """Parts of the page about the evaluations of its runs."""
 
 
-def _with_all(data: str) -> float:
-    """Test accuracy with all labels, in percent, by `training_gpu.py accuracy`."""
-    lines = (ROOT / "results" / "training_gpu_accuracy.jsonl").read_text().splitlines()
-    wanted = {"data": data, "labels": 50_000, "recipe": "strong(epochs=100)"}
-    found = [line["accuracy"] for line in map(json.loads, lines) if wanted.items() <= line["run"].items()]
-    return 100 * float(np.mean(found))
-
-
 SMALL_PAGE = "Not in the paper. A small set, a small network, and more seeds than there is time for with the large ones; on a processor, so that anybody can do it again."
 
 PAGES_OF = (
@@ -76,13 +72,13 @@ PAGES_OF = (
         "CIFAR-10, 1,000 to 10,000 labels",
         ("cifar10", "cifar10-rest", "cifar10-variants", "cifar10-five"),
         "The paper shows CIFAR-10 in a figure only, without numbers: NCAL above Random, Coreset and CDAL from 2 to 20 % of the "
-        f"labels, 90 % with all of them. Ours has {_with_all('cifar10'):.2f} % with all of them (`strong(epochs=100)`), so our curves lie higher.",
+        f"labels, 90 % with all of them. Ours has {with_all('cifar10'):.2f} % with all of them (`strong(epochs=100)`), so our curves lie higher.",
     ),
     Page(
         "cifar100",
         "CIFAR-100, 5,000 to 22,500 labels",
         ("cifar100", "cifar100-five"),
-        f"A figure without numbers: NCAL above Random, Coreset and CDAL from 10 to 45 %; 70.75 % with all labels, ours {_with_all('cifar100'):.2f} % (`strong(epochs=100)`).",
+        f"A figure without numbers: NCAL above Random, Coreset and CDAL from 10 to 45 %; 70.75 % with all labels, ours {with_all('cifar100'):.2f} % (`strong(epochs=100)`).",
     ),
     Page(
         "mini_imagenet",
@@ -209,7 +205,9 @@ def write_page(page: Page) -> str:
         text += f"\n\n{table(head, rows)}\n\n{MEANS}"
         (PAGES / f"{page.name}_forest.svg").write_text(_forest(gaps))
         text += f"\n\n![ncal against each](./{page.name}_forest.svg)"
-    text += "\n\n" + table(*_columns(page, found, runs, seeds)) + f"\n\n{COLUMNS}\n"
+    noted = [one for one in _slices() if one["experiment"] in page.experiments]
+    columns = _columns(found, runs, _recipe(page), noted, page.figures, page.end)
+    text += f"\n\n{table(*columns)}\n\n{COLUMNS}\n"
     if behind:
         waiting = ", ".join(f"{name} ({count})" for name, count in behind.items())
         text += f"\nNot shown, since too few of their seeds are finished (their number in brackets): {waiting}.\n"
@@ -340,17 +338,21 @@ def _forest(gaps: Mapping[str, tuple[Difference, str]]) -> str:
 
 
 def _columns(
-    page: Page, found: dict[str, Any], runs: list[Run], seeds: dict[str, int]
+    found: dict[str, Any],
+    runs: list[Run],
+    trained: str,
+    slices: list[dict[str, Any]],
+    figures: Mapping[str, float] | None = None,
+    end: str = "",
 ) -> tuple[list[str], list[list[str]]]:
+    """The report's table with the best rival, the paper's figures where there are any, seeds and costs beside it."""
     head, rows = result_rows(found)
     best = found.get("to_best_rival") or {}
-    noted = [one for one in _slices() if one["experiment"] in page.experiments]
-    together, gpu = (noted[0]["together"], noted[0]["gpu"]) if noted else (1, "GPU")
-    theirs = [f"the paper: {page.end}"] if page.figures else []
+    together, gpu = (slices[0]["together"], slices[0]["gpu"]) if slices else (1, "GPU")
     head = [
         *head,
         "against the best rival",
-        *theirs,
+        *([f"the paper: {end}"] if figures else []),
         "seeds",
         "passes over the pool a round",
         "s of scoring a round",
@@ -365,15 +367,13 @@ def _columns(
             gap = f"{signed(Estimate(mean, low, high, np.array(against['seeds'])))} to {against['rival']}"
         own = [run for run in runs if run.strategy == name]
         scoring = [line["seconds"]["round"] for run in own for line in run.lines if "seconds" in line]
-        whole = _card_seconds(own, together)
-        figure = [f"{page.figures[name]:.2f}" if name in page.figures else ""] if page.figures else []
         row += [
             gap,
-            *figure,
-            str(seeds[name]),
-            str(passes_of(needs_of(name), recipe(_recipe(page)).checkpoints)),
+            *([f"{figures[name]:.2f}" if name in figures else ""] if figures else []),
+            str(len(own)),
+            str(passes_of(needs_of(name.split(", ")[0]), recipe(trained).checkpoints)),
             f"{np.median(scoring):.2f}",
-            f"{np.mean(whole):.0f}",
+            f"{np.mean(_card_seconds(own, together)):.0f}",
         ]
     return head, rows
 
@@ -610,7 +610,10 @@ def write_noise() -> str:
             curves, _ = curves_of(runs)
             found = {**summary(curves), "unit": "answers"}
             (PAGES / f"noise_{kind}_{training}.svg").write_text(plots.learning_curves(found))
-            text += ["", f"## {title}, trained with {loss}", "", about, "", _noise_table(runs, found["strategies"])]
+            slices = [one for one in _slices(NOISE) if one["experiment"] == f"{kind} {training}"]
+            columns = _columns(found, runs, noise()[names[0]].recipe, slices)
+            text += ["", f"## {title}, trained with {loss}", "", about, "", table(*columns), "", COLUMNS, ""]
+            text += ["Mean accuracy at every number of answers:", "", _noise_table(runs, found["strategies"])]
             verdicts.append(_noise_verdict(curves, loss))
             text += ["", f"**Verdict.** {verdicts[-1]}{_asked_again(runs)}{_same_labels(curves, runs)}"]
             text += ["", f"![Accuracy by answers](./noise_{kind}_{training}.svg)"]
@@ -711,18 +714,8 @@ def study_summary(rows: list[str]) -> str:
 
 def write_readme(rows: list[str]) -> None:
     """Put the summaries between their marks."""
-    text = README.read_text()
-    parts = {
-        "gpu": picks_on_a_gpu(),
-        "training": training_on_a_gpu(),
-        "study": study_summary(rows),
-        "wrong labels": noise_summary(),
-    }
-    for name, body in parts.items():
-        mark = f"<!-- {name}: made by make results -->\n"
-        before, rest = text.split(mark)
-        text = f"{before}{mark}{body}\n{rest[rest.index('<!-- end -->') :]}"
-    README.write_text(text)
+    fill(README, "study", study_summary(rows))
+    fill(README, "wrong labels", noise_summary())
 
 
 def _noise_runs(names: Iterable[str]) -> list[Run]:
@@ -873,35 +866,6 @@ def _percent(text: str) -> float:
     return float(text.removesuffix(" %"))
 
 
-def picks_on_a_gpu() -> str:
-    """The README's sentence on choosing on a GPU, from the kept measurement."""
-    found = json.loads((ROOT / "results" / "acquisition_gpu.json").read_text())
-    shares = {
-        what: sorted(100 * one["share"] for one in found["passes"] if one["what"] == what)
-        for what in ("cmap pass", "ncal query")
-    }
-    between = {what: f"{values[0]:.0f} to {values[-1]:.0f} %" for what, values in shares.items()}
-    centre = found["k_centre"]
-    return (
-        f"On one {found['card']['name'].removeprefix('NVIDIA ')} the CMAP pass over 8M × 512 bf16 runs at {between['cmap pass']} of the card's copy bandwidth, a whole query of `ncal` at "
-        f"{between['ncal query']}, and 2,500 k-centre\npicks out of 50,000 take {centre['us_per_pick']:.1f} µs each, where one pass over the pool takes "
-        f"{centre['floor_us_per_pick']:.0f} ([results](results/acquisition_gpu.md))."
-    )
-
-
-def training_on_a_gpu() -> str:
-    """The README's sentence on training on a GPU, from the kept measurements."""
-    found = json.loads((ROOT / "results" / "training_gpu_speed.json").read_text())
-    rows = found["rows"]
-    plain_loop = max(rows["plain loop, float32, batch 128"], rows["plain loop, bfloat16, batch 128"])
-    one, four = rows["ours, 1 runs, batch 128"], rows["ours, 4 runs, batch 128"]
-    return (
-        f"On one {found['machine']['gpu'].removeprefix('NVIDIA ')} a ResNet-18 trains at {one:,.0f} images a second in batches of 128, {one / plain_loop:.1f} times a plain PyTorch "
-        f"loop, and four runs share the card at {four:,.0f}\n({four / plain_loop:.1f} times one such loop); with all of CIFAR-10 it reaches {_with_all('cifar10'):.2f} % "
-        "([learning](docs/learning.md), [all of it](results/training_gpu.md))."
-    )
-
-
 def write_plan() -> None:
     """What is missing, in GPU minutes."""
     noted = [one for one in _slices() if "images" in one and one["gpu"]]
@@ -969,8 +933,8 @@ def write_speed() -> str:
     return f"{trainings} trainings whose time was noted took {seconds / 60:.1f} GPU minutes of one H200."
 
 
-def _slices() -> list[dict[str, Any]]:
-    path = STUDY / "slices.jsonl"
+def _slices(home: Path | None = None) -> list[dict[str, Any]]:
+    path = (home or STUDY) / "slices.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -1000,6 +964,7 @@ def main() -> None:
     (PAGES / "index.md").write_text("\n".join(text))
     write_plan()
     write_readme(studied)
+    measured.write()
 
 
 if __name__ == "__main__":

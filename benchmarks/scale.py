@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from marks import fill
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -68,13 +69,13 @@ def main() -> None:
             "merge": merge(),
         }
         (RESULTS / "scale.json").write_text(json.dumps(facts, indent=1) + "\n")
-    render()
+    write()
 
 
 def measure(folder: Path, millions: int) -> list[dict[str, Any]]:
     """All strategies on one size."""
     pools = {name: folder / name for name in ("features", "logits")}
-    write(pools, millions * MILLION)
+    write_pools(pools, millions * MILLION)
     rows = []
     for strategy in ("ncal", "cmap", "margin"):
         pool = pools["logits" if strategy == "margin" else "features"]
@@ -107,7 +108,7 @@ def measure(folder: Path, millions: int) -> list[dict[str, Any]]:
     return rows
 
 
-def write(pools: dict[str, Path], n: int) -> None:
+def write_pools(pools: dict[str, Path], n: int) -> None:
     """One pool of features, predictions and flips, and the same files under the name of logits."""
     from ncalr.data.manifest import Manifest, Shard
     from ncalr.data.shards import ShardedPool, write_shards
@@ -249,7 +250,7 @@ def cpu() -> str:
     return platform.machine()
 
 
-def render() -> None:
+def write() -> None:
     """The table and the curve."""
     facts = json.loads((RESULTS / "scale.json").read_text())
     lines = [
@@ -297,33 +298,27 @@ def render() -> None:
             f"{row['bytes'] / 1e6:.1f} MB |"
         )
     (RESULTS / "scale.md").write_text("\n".join(lines) + "\n")
-    page = HERE.parent / "docs" / "scale.md"
-    before, rest = page.read_text().split("<!-- scale -->\n")
-    after = rest.split("<!-- /scale -->")[1]
-    page.write_text(before + "<!-- scale -->\n" + "\n".join(lines[2:]) + "\n<!-- /scale -->" + after)
+    fill(HERE.parent / "docs" / "scale.md", "scale", "\n".join(lines[2:]))
     plot(facts)
-    print("\n".join(lines))
 
 
 def plot(facts: dict[str, Any]) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "ncalr", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
+    from ncalr.lab.plots import colours
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for strategy in dict.fromkeys(row["strategy"] for row in facts["rows"]):
+    for strategy, colour in colours(list(dict.fromkeys(row["strategy"] for row in facts["rows"]))).items():
         for place, style in (("disk", "--"), ("cache", "-")):
             mine = [row for row in facts["rows"] if (row["strategy"], row["from"]) == (strategy, place)]
             sizes = [row["rows"] / MILLION for row in mine]
-            left.plot(
-                sizes,
-                [1e9 * row["seconds"] / row["rows"] for row in mine],
-                style,
-                marker="o",
-                label=f"{strategy}, {place}",
-            )
-            right.plot(sizes, [row["peak_mb"] for row in mine], style, marker="o")
+            look = {"linestyle": style, "color": colour, "marker": "o", "label": f"{strategy}, {place}"}
+            left.plot(sizes, [1e9 * row["seconds"] / row["rows"] for row in mine], **look)
+            right.plot(sizes, [row["peak_mb"] for row in mine], **look)
     for axes, name in ((left, "ns a row"), (right, "peak memory, MB")):
         axes.set(
             xscale="log",
@@ -334,9 +329,9 @@ def plot(facts: dict[str, Any]) -> None:
             xticklabels=["1", "4", "16"],
         )
         axes.minorticks_off()
-    left.legend(fontsize=7)
-    for path in (RESULTS / "scale.svg", HERE.parent / "docs" / "pictures" / "scale.svg"):
-        figure.savefig(path, metadata={"Date": None})
+        axes.spines[["top", "right"]].set_visible(False)
+    right.legend(frameon=False, fontsize=9, ncols=3, loc="center")
+    figure.savefig(HERE.parent / "docs" / "pictures" / "scale.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from marks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -1004,7 +1005,7 @@ def collapse_error(model: Any, truth: Any, features: Any, logits: Any) -> dict[s
     }
 
 
-def table() -> None:
+def write() -> None:
     """results/training_gpu.md, and the same in docs/learning.md."""
     folder = ROOT / "results"
     found = json.loads((folder / "training_gpu_speed.json").read_text())
@@ -1084,10 +1085,7 @@ def table() -> None:
     text = "\n".join(lines) + "\n"
     head = "# Training on one GPU\n\nMade by `python benchmarks/training_gpu.py table`; not to be edited by hand.\n\n"
     (folder / "training_gpu.md").write_text(head + text)
-    page = ROOT / "docs" / "learning.md"
-    start, end = "<!-- training: made by benchmarks/training_gpu.py -->\n", "<!-- end -->"
-    before, rest = page.read_text().split(start)
-    page.write_text(before + start + text + rest[rest.index(end) :])
+    fill(ROOT / "docs" / "learning.md", "training", text)
 
 
 WHAT = ["speed", "variants", "ends", "predict", "algorithms", "grouped", "shapes", "shape", "accuracy", "table"]
@@ -1130,7 +1128,7 @@ def main() -> None:
     elif arguments.what == "accuracy":
         accuracy(arguments.out, arguments.data, arguments.most, arguments.only)
     else:
-        table()
+        write()
 
 
 if __name__ == "__main__":
