@@ -242,8 +242,13 @@ SUMMARY = [
 
 
 def summary(results: Results) -> str:
-    """The README's table."""
-    return "\n".join(_summary(results["cases"]))
+    """The README's table, and how to read it."""
+    cores = results["machine"]["cores"]
+    return (
+        f"Time to choose on {cores} CPU cores, and memory beyond the inputs; the same inputs for all, "
+        "every figure from a process of its own. † other processes\nhad more than "
+        f"{DISTURBED} cores meanwhile ([all cases, all peers, how it was measured](results/acquisition.md)).\n\n"
+    ) + "\n".join(_summary(results["cases"]))
 
 
 def _summary(cases: Results) -> Iterator[str]:

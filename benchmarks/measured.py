@@ -77,7 +77,7 @@ def training_on_a_gpu() -> str:
     one, four = rows["ours, 1 runs, batch 128"], rows["ours, 4 runs, batch 128"]
     return (
         f"On one {_card(found['machine']['gpu'])} a ResNet-18 trains at {one:,.0f} images a second in batches of 128, {one / plain_loop:.1f} times a plain PyTorch "
-        f"loop, and four runs share the card at {four:,.0f}\n({four / plain_loop:.1f} times one such loop); with all of CIFAR-10 it reaches {with_all('cifar10'):.2f} % "
+        f"loop, and four runs share the card at {four:,.0f}\n({four / plain_loop:.1f} times one such loop); with all of CIFAR-10 it reaches {with_all('cifar10'):.2f} % in 100 epochs "
         "([learning](docs/learning.md), [all of it](results/training_gpu.md))."
     )
 
