@@ -30,15 +30,15 @@ from ncalr.learn.recipes import recipe
 TITLE = "All data sets together"
 
 
-def write_together(study: Path, pages: Path, page_of: Mapping[str, str]) -> str:
-    """The page and its pictures, and its line in the index; `page_of` an experiment is where its own figures stand."""
+def write_together(study: Path, pages: Path, page_of: Mapping[str, str]) -> list[str]:
+    """The page and its pictures, and its row of the index; `page_of` an experiment is where its own figures stand."""
     rows = [_own_first(row) for row in read_rows([[study / name] for name in page_of if _is_whole(study / name)])]
     found = compare(rows) if rows else {"data_sets": []}
     files = {name: pages / f"together{name}" for name in (".md", "_gaps.svg", "_ranks.svg")}
     if len(found["data_sets"]) < RANK_TEST:
         for path in files.values():
             path.unlink(missing_ok=True)
-        return f"| {TITLE} | not measured yet | | |"
+        return [TITLE, "not measured yet", "", "", ""]
     nemenyi = found["tests"]["nemenyi"]
     ranks = plots.critical_difference(found["average_ranks"], nemenyi["critical_difference"], nemenyi["joined"])
     pairs = against_each("ncal", {name: _areas(found)[name] for name in ("ncal", *CLAIMED)})
@@ -48,7 +48,7 @@ def write_together(study: Path, pages: Path, page_of: Mapping[str, str]) -> str:
     files["_gaps.svg"].write_text(gaps_to_random(found))
     files["_ranks.svg"].write_text(ranks)
     files[".md"].write_text("\n\n".join([*_parts(found, pairs, short, links), *_alike(rows, found, links)]) + "\n")
-    return f"| [{TITLE}](together.md) | | | {short} |"
+    return [f"[{TITLE}](together.md)", "", "", short, ""]
 
 
 def _is_whole(folder: Path) -> bool:

@@ -93,7 +93,7 @@ def test_a_page_with_every_part(results):
         '{"experiment": "mini_imagenet", "trainings": 147, "seconds": 1470, "together": 6, "gpu": "H200"}\n'
     )
     row, text = page_of(results, "mini_imagenet")
-    assert "| Holds: ncal is above random, coreset and cdal. |" in row
+    assert row[3:] == ["Holds: ncal is above random, coreset and cdal."] * 2, "by area, and at the end"
     assert "| random | +2.0 (+1.6 to +2.5) | 0.6 | 0.008 | above | +2.2 (+1.7 to +2.7) |" in text, "by area, at the end"
     assert "| margin | +1.0 (+0.8 to +1.2) | 0.3 | 0.003 | above | +1.1 (" in text
     assert "| the paper: accuracy at 40 % of ImageNet-100 |" in text
@@ -110,6 +110,7 @@ def test_a_page_with_every_part(results):
     ncal = next(line for line in text.splitlines() if line.startswith("| ncal |"))
     assert "| +1.0 (+0.8 to +1.2) to margin |" in ncal, "the best rival, and the difference to it"
     assert "| 72.11 | 3 | 11 | 0.50 | 74 |" in ncal, "the paper's figure, seeds, passes over the pool, seconds"
+    assert "| random | 45.1 ± 0.2 | 47.6 ± 0.2 |" in text, "mean and interval at every budget"
     assert any(line.endswith("| 69.51 | 3 | 0 | 0.50 | 74 |") for line in text.splitlines() if "| random |" in line)
     assert (
         "By budget, with `energy`, at 20,000 labels the best of the scores on the mean over all strategies, ch" in text
@@ -183,7 +184,7 @@ def test_a_page_of_runs_that_have_begun(results):
         path = run.journal.folder / "journal.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[: 3 if run.seed == 1 else 1]))
     row, text = page_of(results, "cifar100")
-    assert row == "| [CIFAR-100, 5,000 to 22,500 labels](cifar100.md) | begun | | |"
+    assert row == ["[CIFAR-100, 5,000 to 22,500 labels](cifar100.md)", "begun", "", "", ""]
     assert "Verdict" not in text
     assert "| strategy | 5,000 (3) | 7,500 (1) | 10,000 (1) |" in text
     assert "| random | 45.1 | 47.6 | 50.1 |" in text
@@ -260,7 +261,8 @@ def test_no_difference_at_all_is_no_gain(results):
     finish(results, "mini_imagenet", {}, EVALUATIONS)
     _, text = page_of(results, "mini_imagenet")
     level = "Does not hold: ncal is level with random, coreset and cdal."
-    assert text.count(level) == 6
+    assert text.count(level) == 5
+    assert f"**Verdict.** By area: d{level[1:]} At the end: d{level[1:]}\n" in text
     assert "| random | +0.0 (+0.0 to +0.0) |  | 1.000 | level | +0.0 |" in text
     assert "nan" not in text
 
@@ -270,16 +272,16 @@ def test_a_rival_above_is_named(results):
     row, text = page_of(results, "mini_imagenet")
     said = "Holds: ncal is above random, coreset and cdal. It is below badge, which the paper has not."
     assert said in row, "the paper does not compare with badge"
-    assert f"**Verdict.** {said}\n" in text
+    assert f"**Verdict.** By area: h{said[1:]} At the end: h{said[1:]}\n" in text
     assert f"**Verdict (mean).** {said} ncal against random +1.1" in text, "of the probes"
 
 
 def test_a_claim_does_not_hold_where_one_rival_is_better_and_holds_in_part_where_none_is(results):
     finish(results, "mini_imagenet", {"ncal": 0.01, "cdal": 0.02})
     row, _ = page_of(results, "mini_imagenet")
-    assert "| Does not hold: ncal is above random and coreset, below cdal. |" in row
+    assert "Does not hold: ncal is above random and coreset, below cdal." in row
     finish(results, "cifar100", {"ncal": 0.01, "cdal": 0.01})
-    assert "| Holds in part: ncal is above random and coreset, level with cdal. |" in page_of(results, "cifar100")[0]
+    assert "Holds in part: ncal is above random and coreset, level with cdal." in page_of(results, "cifar100")[0]
 
 
 def test_one_rival_within_a_point_is_no_finding_against_a_claim(results):
@@ -327,7 +329,7 @@ def test_a_rival_of_the_claim_that_has_only_begun_is_named(results):
             journal = results.STUDY / "mini_imagenet-tail" / "runs" / slug(strategy, seed) / "journal.jsonl"
             journal.write_text(journal.read_text().splitlines(keepends=True)[0])
     row, text = page_of(results, "mini_imagenet_tail")
-    assert "Holds so far: ncal is above random and coreset; too early for cdal (0 of 3 seeds). |" in row
+    assert "Holds so far: ncal is above random and coreset; too early for cdal (0 of 3 seeds)." in row
     assert "| coreset | +1.0 (" in text, "what can be compared is"
     assert (results.PAGES / "mini_imagenet_tail_forest.svg").exists()
     assert "Not shown, since too few of their seeds are finished (their number in brackets): cdal (0), ncal(" in text
@@ -342,7 +344,7 @@ def test_others_are_not_compared_before_ncal_has_as_many_seeds(results):
         journal = results.STUDY / "cifar100" / "runs" / slug("ncal", seed) / "journal.jsonl"
         journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
     row, text = page_of(results, "cifar100")
-    assert row.endswith("| begun | | |")
+    assert row[1:] == ["begun", "", "", ""]
     assert "runs have finished, too few of ncal" in text
     assert "p (Holm)" not in text
     assert not list(results.PAGES.glob("cifar100_*.svg")), "those of a page that is no more"
@@ -362,12 +364,17 @@ def test_the_readme_has_what_is_measured(results, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "README", tmp_path / "README.md")
     monkeypatch.setattr(results, "noise_summary", lambda: "noise")
     mark = "<!-- {}: made by make results -->\nstale\n<!-- end -->\n"
-    names = ("gpu", "training", "study", "wrong labels")
+    names = ("study", "wrong labels")
     results.README.write_text("a\n" + "b\n".join(mark.format(name) for name in names) + "c\n")
     finish(results, "cifar100", {"ncal": 0.01})
-    results.write_readme([results.write_page(page) for page in results.PAGES_OF])
+    claims = [["It is faster", "a second", "Does not hold."]]
+    results.write_readme([results.write_page(page) for page in results.PAGES_OF], claims)
     text = results.README.read_text()
-    assert "| [CIFAR-100, 5,000 to 22,500 labels](docs/results/cifar100.md) | 63.7 % | 62.6 % | Holds: " in text
+    assert (
+        "| [CIFAR-100, 5,000 to 22,500 labels](docs/results/cifar100.md) | 63.7 % (63.2 to 64.2) | 62.6 % (62.4 to 62.8) | Holds: "
+        in text
+    )
+    assert "| the paper also says | here |\n| --- | --- |\n| It is faster | Does not hold. |" in text
     assert f"Not measured yet: {len(results.PAGES_OF) - 1} of the study's experiments." in text
     assert text.endswith("<!-- wrong labels: made by make results -->\nnoise\n<!-- end -->\nc\n")
     assert "stale" not in text
@@ -390,7 +397,7 @@ def test_discovery_and_tail(results):
 
 def test_what_the_paper_says_of_evaluations_has_a_verdict_of_its_own(results):
     finish(results, "mini_imagenet", {"ncal": 0.02}, EVALUATIONS)
-    rows = results._claims_of_evaluations()
+    rows = results.claims_of_evaluations()
     assert [measured.split("`")[1] for _, measured, _ in rows] == ["energy, far, auroc", "mean of top1", "distance"]
     assert (
         "](mini_imagenet.md): `mean of top1` at 20,000 labels, ncal against random +2.2 (+1.7 to +2.7), c" in rows[1][1]
@@ -398,12 +405,12 @@ def test_what_the_paper_says_of_evaluations_has_a_verdict_of_its_own(results):
     assert {short for _, _, short in rows} == {"Holds: ncal is above random, coreset and cdal."}
     for path in results.STUDY.glob("mini_imagenet/runs/*-[12]/evaluations.jsonl"):
         path.unlink()
-    assert results._claims_of_evaluations() == rows[2:], "of one seed nothing is said; journals have the distances"
+    assert results.claims_of_evaluations() == rows[2:], "of one seed nothing is said; journals have the distances"
 
 
 def test_what_was_not_run_and_not_evaluated_is_said(results):
     row, text = page_of(results, "mini_imagenet")
-    assert "not measured yet" in row
+    assert row[1] == "not measured yet"
     assert "No run has finished yet" in text
     finish(results, "mini_imagenet", {})
     _, text = page_of(results, "mini_imagenet")
@@ -417,21 +424,39 @@ def test_ablations_are_paired_with_the_reference(results):
     finish(results, "cifar10-variants", {"ncal(fusion=rank)": 0.02})
     finish(results, "digits", {})
     finish(results, "digits-query-80", {"ncal": 0.01})
-    line = results.write_ablations()
+    line = results.write_ablations()[3]
     assert "8 of 52 changes are measured with three seeds or more" in line
     above = "ncal(fusion=rank), 5,000 labels a round (cifar10), 80 labels a round (digits)"
     assert f"Above ncal as it is: {above}; below ncal as it is: `strong(epochs=120, checkpoints=5)` (cifar10)." in line
     text = (results.PAGES / "ablations.md").read_text()
     assert "| 80 labels a round | 200 | 42.1 | 40.7 |" in text, "against the reference of its own set"
     changed = "| `strong(epochs=120, checkpoints=5)` | 10,000 | 49.0 | 50.1 |"
-    assert f"{changed} -1.0 (-1.3 to -0.8) | -1.1 (-1.3 to -0.9) | 0.3 | 0.019 | 3 | below |" in text
+    assert f"{changed} -1.0 (-1.3 to -0.8) | -1.1 (-1.3 to -0.9) | 0.3 | 0.019 | 3 | below | 6 |" in text
     assert "| 5,000 labels a round | 6,000 |" in text, "the last budget that both have"
-    better = "| +2.1 (+1.6 to +2.5) | +2.2 (+1.7 to +2.7) | 0.6 | 0.019 | 3 | above |"
+    better = "| +2.1 (+1.6 to +2.5) | +2.2 (+1.7 to +2.7) | 0.6 | 0.019 | 3 | above | 11 |"
     assert f"| ncal(fusion=rank) | 10,000 | 52.3 | 50.1 {better}" in text
     for seed in (1, 2):
         (results.STUDY / "cifar10-window-5" / "runs" / slug("ncal", seed) / "journal.jsonl").unlink()
-    assert "7 of 52 changes are measured with three seeds or more" in results.write_ablations()
-    assert "|  | 1 | too early |" in (results.PAGES / "ablations.md").read_text()
+    assert "7 of 52 changes are measured with three seeds or more" in results.write_ablations()[3]
+    assert "|  | 1 | too early | 6 |" in (results.PAGES / "ablations.md").read_text()
+
+
+def test_an_ablation_has_its_costs_where_it_ran_on_a_card(results):
+    finish(results, "cifar10", {})
+    finish(results, "cifar10-variants", {})
+    facts = [{"experiment": name, "trainings": 9, "gpu": "H200"} for name in ("cifar10", "cifar10-variants")]
+    lines = [json.dumps({**facts[0], "together": 6}), json.dumps({**facts[1], "together": 3})]
+    (results.STUDY / "slices.jsonl").write_text("\n".join(lines))
+    results.write_ablations()
+    text = (results.PAGES / "ablations.md").read_text()
+    assert "1,000 labels a round, 11 passes over the pool a round, 105 GPU s a run.\n" in text
+    assert "| ncal so changed is | passes over the pool a round | GPU s a run |" in text
+    assert "| 3 | level | 11 | 205 |" in text, "ten rounds of half a second, and 600 s of training, three at a time"
+    finish(results, "cifar10-window-5", {})
+    results.write_ablations()
+    text = (results.PAGES / "ablations.md").read_text()
+    assert "| passes over the pool a round |\n" in text, "the time of one was not noted"
+    assert "| 3 | level | 11 |\n" in text
 
 
 def test_what_stands_out_among_many_changes_is_corrected_for_all_of_them(results):
@@ -442,12 +467,12 @@ def test_what_stands_out_among_many_changes_is_corrected_for_all_of_them(results
         path = results.STUDY / "digits-variants" / "runs" / slug("ncal(select=filtered)", seed) / "journal.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps({**one, "accuracy": one["accuracy"] + more}) + "\n" for one in lines))
-    line = results.write_ablations()
+    line = results.write_ablations()[3]
     text = (results.PAGES / "ablations.md").read_text()
     assert "None can be told from ncal as it is." in line
     [row] = (one for one in text.splitlines() if one.startswith("| ncal(select=filtered)"))
     assert "+0.8 (+0.2 to +1.4)" in row
-    assert row.endswith("| 10 | not told apart |")
+    assert row.endswith("| 10 | not told apart | 11 |")
     assert "seeds that nobody had seen" not in text
 
 
@@ -560,7 +585,6 @@ def test_what_was_trained_on_a_processor_is_not_counted_as_gpu_time(results, tmp
     _, text = page_of(results, "digits")
     assert "Network `resnet8`, recipe `digits`" in text
     assert "took 10.0 minutes by the clock on one core" in text
-    assert "| s a run, by the clock |" in text
     assert "GPU" not in text
     assert results.write_speed().startswith("2 trainings whose time was noted took 1.0 GPU minutes")
     monkeypatch.setattr(results, "ROOT", tmp_path)
@@ -583,7 +607,7 @@ def together(results):
 def test_all_data_sets_together(results):
     for name in (*SETS[:3], "digits-wrong"):
         finish(results, name, {"ncal": 0.02, "cdal": 0.01})
-    assert together(results) == ("| All data sets together | not measured yet | | |", ""), "four are too few"
+    assert together(results) == (["All data sets together", "not measured yet", "", "", ""], ""), "four are too few"
     for name in SETS[3:]:
         finish(results, name, {"ncal": 0.02, "cdal": 0.01})
     row, text = together(results)
@@ -591,7 +615,7 @@ def test_all_data_sets_together(results):
         "over 7 data sets (from 5 sources) ncal is above random, coreset and cdal. It has the best average rank, 1.00."
     )
     said = f"Holds: {said}"
-    assert row == f"| [All data sets together](together.md) | | | {said} |"
+    assert row == ["[All data sets together](together.md)", "", "", said, ""]
     assert "6 strategies on 7 data sets in 8 experiments" in text
     assert "| [cifar10](cifar10.md), 3 seeds | 47.7 +2.1 (+1.6 to +2.5) | 45.6 | 45.6 +0.0" in text
     assert "| average rank | 1.00 | 4.50 | 4.50 | 4.50 | 4.50 | 2.00 |" in text, "ncal first, four that are equal"
@@ -609,16 +633,17 @@ def test_who_has_the_best_rank_is_told_whoever_it_is(results):
     for at, name in enumerate(SETS):
         finish(results, name, {"cdal": 0.03, "margin": 0.02, "badge": 0.01, "ncal": -0.01 - 0.001 * at})
     row, _ = together(results)
-    assert "Does not hold: over 7 data sets (from 5 sources) ncal is below random, coreset and cdal." in row
-    assert "cdal has the best average rank, 1.00; ncal has 6.00, told apart from it by Nemenyi's test." in row
+    assert "Does not hold: over 7 data sets (from 5 sources) ncal is below random, coreset and cdal." in row[3]
+    assert "cdal has the best average rank, 1.00; ncal has 6.00, told apart from it by Nemenyi's test." in row[3]
     run = results.STUDY / "sst2" / "runs" / slug("badge", 3) / "journal.jsonl"
     run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
-    assert "over 7 data sets" in together(results)[0], "nine seeds of ten are enough"
+    assert "over 7 data sets" in together(results)[0][3], "nine seeds of ten are enough"
     for seed in range(8):
         run = results.STUDY / "sst2" / "runs" / slug("badge", seed) / "journal.jsonl"
         run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
     assert (
-        "over 6 data sets (from 4 sources) ncal is not told apart from random, coreset and cdal" in together(results)[0]
+        "over 6 data sets (from 4 sources) ncal is not told apart from random, coreset and cdal"
+        in together(results)[0][3]
     )
 
 
@@ -642,7 +667,7 @@ def test_picks_that_are_spread_out_are_told_when_all_have_run(results, monkeypat
     run = results.STUDY / "digits-wrong-spread" / "runs" / slug("ncal", 41) / "journal.jsonl"
     run.write_text("".join(run.read_text().splitlines(keepends=True)[:-1]))
     assert "digits-wrong" not in spread_part(results), "nothing is read before all have run"
-    assert f"on fresh seeds: {filtered} (digits) is above. |" in results.write_ablations()
+    assert f"on fresh seeds: {filtered} (digits) is above." in results.write_ablations()[3]
 
 
 def test_how_alike_picks_are_is_compared_over_the_same_rounds(results, tmp_path):
