@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from beyond import CLAIMED, FEWEST, alike, joined_by_and, table
+from beyond import alike
 from study import MAIN, plan
+from verdicts import CLAIMED, FEWEST, joined_by_and, table
 
 from ncalr.data.dataset import source_and_options
 from ncalr.lab import plots
@@ -30,25 +31,25 @@ from ncalr.learn.recipes import recipe
 TITLE = "All data sets together"
 
 
-def write_together(study: Path, pages: Path, page_of: Mapping[str, str]) -> list[str]:
-    """The page and its pictures, and its row of the index; `page_of` an experiment is where its own figures stand."""
+def write_together(study: Path, pages: Path, page_of: Mapping[str, str]) -> str:
+    """The page and its pictures, and what it says in short; `page_of` an experiment is where its own figures stand."""
     rows = [_own_first(row) for row in read_rows([[study / name] for name in page_of if _is_whole(study / name)])]
     found = compare(rows) if rows else {"data_sets": []}
     files = {name: pages / f"together{name}" for name in (".md", "_gaps.svg", "_ranks.svg")}
     if len(found["data_sets"]) < RANK_TEST:
         for path in files.values():
             path.unlink(missing_ok=True)
-        return [TITLE, "not measured yet", "", "", ""]
+        return ""
     nemenyi = found["tests"]["nemenyi"]
     ranks = plots.critical_difference(found["average_ranks"], nemenyi["critical_difference"], nemenyi["joined"])
     pairs = against_each("ncal", {name: _areas(found)[name] for name in ("ncal", *CLAIMED)})
     sources = _by_source(found)
-    short = f"{_of_the_claim(pairs, len(found['data_sets']), len(sources))} {_of_the_ranks(found)}"
+    short = f"{_of_the_claim(pairs, len(found['data_sets']), sources)} {_of_the_ranks(found)}"
     links = [f"[{row.name}]({page_of[row.folders[0].name]}.md)" for row in rows]
     files["_gaps.svg"].write_text(gaps_to_random(found))
     files["_ranks.svg"].write_text(ranks)
     files[".md"].write_text("\n\n".join([*_parts(found, pairs, short, links), *_alike(rows, found, links)]) + "\n")
-    return [f"[{TITLE}](together.md)", "", "", short, ""]
+    return f"[{TITLE}](together.md): {short[:1].lower()}{short[1:]}"
 
 
 def _is_whole(folder: Path) -> bool:
@@ -78,13 +79,17 @@ def _by_source(found: dict[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
+def _of_the_sources(sources: Mapping[str, Mapping[str, float]]) -> list[Signed]:
+    """ncal against the rivals of the claim with every source once."""
+    return against_each("ncal", {name: [one[name] for one in sources.values()] for name in ("ncal", *CLAIMED)})
+
+
 def _once_a_source(found: dict[str, Any]) -> str:
     """The same test with every source once: as independent as data sets can be, and fewer."""
     sources = _by_source(found)
-    areas = {name: [one[name] for one in sources.values()] for name in ("ncal", *CLAIMED)}
     told = ", ".join(
         f"{one.rival} {points(one.median)}, better on {one.better} of {len(sources)}, p {p_value(one.p)}"
-        for one in against_each("ncal", areas)
+        for one in _of_the_sources(sources)
     )
     return (
         f"Some of these data sets are views of one source, and not independent. With each of the {len(sources)} sources once (mean of its areas), ncal less {told}, not corrected; the least p that "
@@ -92,7 +97,7 @@ def _once_a_source(found: dict[str, Any]) -> str:
     )
 
 
-def _of_the_claim(pairs: list[Signed], data_sets: int, sources: int) -> str:
+def _of_the_claim(pairs: list[Signed], data_sets: int, sources: Mapping[str, Mapping[str, float]]) -> str:
     """What the data sets say of the paper's claim that ncal is above these rivals."""
     if data_sets < PAIR_TEST:
         return f"Too few data sets to test the claim: {data_sets} of {PAIR_TEST}."
@@ -103,7 +108,11 @@ def _of_the_claim(pairs: list[Signed], data_sets: int, sources: int) -> str:
     against = "Does not hold" if where["below"] else "Could not be shown here"
     word = against if not where["above"] else "Holds" if len(where["above"]) == len(pairs) else "Holds in part"
     said = ", ".join(f"{words} {joined_by_and(names)}" for words, names in where.items() if names)
-    return f"{word}: over {data_sets} data sets (from {sources} sources) ncal is {said}."
+    once = {one.rival: one.p for one in _of_the_sources(sources)}
+    unsure = [f"{p_value(once[name])} for {name}" for name in where["above"] if once[name] >= 0.05]
+    least = f"; {len(sources)} sources can give no less than {2 / 2 ** len(sources):.3f}"
+    more = f" With each source once p is {joined_by_and(unsure)}{least}." if unsure else ""
+    return f"{word}: over {data_sets} data sets (from {len(sources)} sources) ncal is {said}.{more}"
 
 
 def _of_the_ranks(found: dict[str, Any]) -> str:
