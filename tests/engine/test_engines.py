@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ from ncalr.data.shards import write_shards
 from ncalr.engine import open_engine
 from ncalr.engine.hold import Holder, Share
 from ncalr.engine.local import Processes, Threads, WorkersLost, cores
-from ncalr.errors import MissingExtra
+from ncalr.errors import BadInput, MissingExtra
 from ncalr.kernels import choose
 
 
@@ -170,5 +172,25 @@ def test_how_clusters_are_started_and_left(monkeypatch):
     assert ray.asked == {"ended": True}
     assert "RAY_AUTH_TOKEN" not in os.environ
     assert os.environ["RAY_AUTH_MODE"] == "token"
-    joined = open_engine("ray", address="ray://somewhere:10001")
-    assert (ray.asked["address"], joined.workers, joined.gpus) == ("ray://somewhere:10001", 8, 0)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"ray://127.0.0.1:{head.getsockname()[1]}"
+        joined = open_engine("ray", address=address)
+    assert (ray.asked["address"], joined.workers, joined.gpus) == (address, 8, 0)
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
+    """Ray would try for a quarter of an hour where nobody listens, and has an error of its own for auto."""
+    from ncalr.engine import cluster
+
+    class Alone(FakeRay):
+        def init(self, **asked):
+            raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.setattr(cluster, "load", lambda *_: Alone())
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        free = head.getsockname()[1]
+    for address in ("auto", f"127.0.0.1:{free}", f"ray://127.0.0.1:{free}", "[::1]:99999"):
+        with pytest.raises(
+            BadInput, match=re.escape(f"no Ray cluster was found at address={address!r}; start one there")
+        ):
+            open_engine("ray", address=address)

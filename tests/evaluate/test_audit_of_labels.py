@@ -293,12 +293,25 @@ def test_the_confident_joint_by_hand():
     labels = np.array([0, 0, 0, 1, 1, 1])
     # thresholds 0.6 and 0.617: the third item is surely 1, the fourth and the last are neither
     shares = _contradicted(np.column_stack([probs, np.zeros(6)]), labels, 0.95)
-    z = 1.959964
-    overall, first = 1 / 6, 1 / 3
-    assert shares[0] == pytest.approx(overall + z * np.sqrt(overall * (1 - overall) / 6), rel=1e-6)
-    assert shares[1] == pytest.approx(first + z * np.sqrt(first * (1 - first) / 3), rel=1e-6)
-    assert shares[2] == 0
+    for high, share, many in zip(shares, (1 / 6, 1 / 3, 0.0), (6, 3, 3), strict=False):
+        assert high > share
+        assert (high - share) ** 2 == pytest.approx(1.959964**2 * high * (1 - high) / many, rel=1e-6), "Wilson's"
     assert np.isnan(shares[3]), "a class without labels"
+
+
+def test_nothing_found_among_few_labels_may_be_chance():
+    labels = np.arange(130) % 3
+    found = noise_share(8 * np.eye(3)[labels], labels)
+    assert found.share == found.low == 0
+    assert found.high == pytest.approx(1.959964**2 / (130 + 1.959964**2), rel=1e-6)
+
+
+def test_networks_that_were_not_shown_the_items_may_agree_with_all_labels():
+    labels = np.arange(60) % 3
+    logits = 8 * np.eye(3)[labels]
+    assert any("an audit needs logits" in note for note in audit(logits=logits, labels=labels, draws=0).notes)
+    apart = audit(features=np.eye(3)[labels], logits=logits, labels=labels, draws=0, folds=np.arange(60) // 20)
+    assert not any("an audit needs logits" in note for note in apart.notes)
 
 
 def test_reasons_speak_of_classes_by_their_names():

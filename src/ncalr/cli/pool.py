@@ -140,10 +140,11 @@ def put(
 def info(folder: Folder) -> None:
     """Say what a pool holds."""
     from ncalr.data.manifest import IDS, read_manifest
+    from ncalr.lab.tables import counted
 
     manifest = read_manifest(folder)
     size = sum(file.bytes for shard in manifest.shards for file in shard.files.values())
-    print(f"{folder}: {manifest.rows:,} items, {len(manifest.shards):,} shards, {size / 1e9:.3g} GB")
+    print(f"{folder}: {manifest.rows:,} items, {counted(len(manifest.shards), 'shard')}, {size / 1e9:.3g} GB")
     for name, kind in manifest.columns.items():
         print(f"  {name:<24} {kind}")
     if IDS not in manifest.columns:

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ncalr.engine import Hint, Task
 from ncalr.engine.local import WorkersLost, cores, use_one_thread
+from ncalr.errors import BadInput
 from ncalr.extras import load
 
 RETRIES = 3
@@ -122,8 +124,31 @@ def start(ray: Any, address: str | None, workers: int | None) -> None:
             "_node_ip_address": LOOPBACK,
             "object_store_memory": 256 << 20,
         }
+    elif not _answers(address):
+        raise BadInput(_NOBODY.format(address=address))
     _forget_token(ray)
-    ray.init(**how, log_to_driver=False, logging_level="ERROR")
+    try:
+        ray.init(**how, log_to_driver=False, logging_level="ERROR")
+    except ConnectionError:  # "auto" where no cluster runs
+        raise BadInput(_NOBODY.format(address=address)) from None
+
+
+_NOBODY = (
+    "no Ray cluster was found at address={address!r}; start one there (ray start --head), or leave the address out for "
+    "one on this machine"
+)
+
+
+def _answers(address: str) -> bool:
+    """Whether somebody listens there: Ray itself would try for a quarter of an hour. Names like auto are left to it."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return True
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=10):
+            return True
+    except (OSError, OverflowError):
+        return False
 
 
 def _forget_token(ray: Any) -> None:

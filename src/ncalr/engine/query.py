@@ -10,8 +10,8 @@ those that `ncalr.query` gives for the same arrays in memory, for any number of 
 |----------------------------------------------------|-----------------------------------------------|---------------|
 | ncal, cmap, ff, margin, entropy, bald, sisom, ...  | one pass, a bounded list of candidates        | does not grow |
 | other fusions (rank) and selectors over scores     | one pass, the scores are kept                 | 8-24 B each   |
-| coreset, cdal, badge, probcover, the herdings      | distances are kept, rows are read when needed | 20-32 B each  |
-| typiclust, cluster_margin                          | on `candidates` items; the notes say so       | those items   |
+| coreset, cdal, badge                               | distances are kept, rows are read when needed | 20-32 B each  |
+| probcover, the herdings, typiclust, cluster_margin | on `candidates` items; the notes say so       | those items   |
 """
 
 from __future__ import annotations

@@ -112,9 +112,9 @@ def audit(
 
     For vectors and labels without a model there is `ncalr.audit_vectors`, which trains what it takes.
 
-    `folds` (n,) says which model each item's features come from, where there are several: class means are then taken
-    inside each fold, since features of different networks cannot be compared. `rivals` (cleanlab) are heard on the same
-    logits and reported beside, in `details`.
+    `folds` (n,) says which model each item's features come from, where there are several that were each trained on the
+    other items: class means are then taken inside each fold, since features of different networks cannot be compared.
+    `rivals` (cleanlab) are heard on the same logits and reported beside, in `details`.
     """
     given, count = _labels(labels, logits, log, classes)
     signs: dict[str, Floats] = {}
@@ -126,7 +126,7 @@ def audit(
     if logits is not None:
         outputs = _array("logits", logits, 2, len(given))
         likely = _log_softmax(outputs)
-        if len(given) >= MANY and (likely.argmax(axis=1) == given).all():
+        if folds is None and len(given) >= MANY and (likely.argmax(axis=1) == given).all():
             notes.append(
                 "the logits agree with every label, as those of a network that was trained on them do; an audit needs "
                 "logits of a model that was not shown the item"

@@ -143,7 +143,7 @@ def _shares(logits: Floats, labels: Any, fit: _Fit) -> Floats:
 
 
 def _contradicted(probs: Floats, labels: Any, confidence: float) -> Floats:
-    """The share by the confident joint and that of every class (1 + c,), with what chance may add to a count."""
+    """The upper ends (Wilson's) of the share by the confident joint and of that of every class (1 + c,)."""
     classes = probs.shape[1]
     counts = np.bincount(labels, minlength=classes)
     mine = _means(probs[np.arange(len(labels)), labels], labels, classes)
@@ -155,8 +155,9 @@ def _contradicted(probs: Floats, labels: Any, confidence: float) -> Floats:
     shares = np.array([np.nansum(other * counts) / len(labels), *other])
     many = np.array([len(labels), *counts])
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.minimum(shares + z * np.sqrt(shares * (1 - shares) / many), 1.0), np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):  # where nothing was counted, chance may still hide something
+        reach = z * np.sqrt(shares * (1 - shares) / many + (z / many / 2) ** 2)
+        return np.asarray(np.minimum((shares + z**2 / many / 2 + reach) / (1 + z**2 / many), 1.0), np.float64)
 
 
 def _between(again: Floats, found: Floats, edge: float) -> tuple[Floats, Floats]:
