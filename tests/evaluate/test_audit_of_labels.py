@@ -16,6 +16,7 @@ from ncalr.evaluate.audit import audit, normal_scores
 from ncalr.evaluate.crossfit import crossfit, cut, gather
 from ncalr.evaluate.noise_share import _contradicted, noise_share
 from ncalr.evaluate.ood_metrics import auroc
+from ncalr.geometry.robust import robust_statistics
 from ncalr.learn import SklearnLearner
 from ncalr.learn.learner import Record
 
@@ -65,6 +66,55 @@ def test_the_signs_together_are_no_worse_than_each():
     np.testing.assert_allclose(found.doubt, both / 2)
     assert found.details["forgotten"].max() > 0
     assert 0 <= found.details["disagreement"].min() < found.details["disagreement"].max() <= 1
+
+
+@pytest.mark.parametrize("given", [("features", "logits"), ("features",), ("logits",)])
+def test_margins_of_labels_that_were_learnt_by_heart_are_left_out(given):
+    """The log agrees with every label, and its margins are as wide as vectors are long: they say nothing."""
+    features, logits, labels, truth = world()
+    bad = labels != truth
+    log = np.stack([12.0 * np.eye(5)[labels] * np.linalg.norm(features, axis=1)[:, None]] * 6)
+    arrays = {name: {"features": features, "logits": logits}[name] for name in given}
+    found = audit(labels=labels, log=log, classes=5, draws=0, **arrays)
+    rest = [normal_scores(found.signs[name]) for name in ("geometry", "confidence") if name in found.signs]
+    np.testing.assert_allclose(found.doubt, np.mean(rest, axis=0))
+    assert any("learnt them by heart" in note for note in found.notes)
+    assert "dynamics" in found.rows(1)[0], "it is shown all the same"
+    assert auroc(-found.doubt[~bad], -found.doubt[bad]) > 0.9
+    refused = audit(labels=labels, log=log_of(logits, labels), classes=5, draws=0, **arrays)
+    assert not any("by heart" in note for note in refused.notes)
+    one = normal_scores(refused.signs[given[0].replace("features", "geometry").replace("logits", "confidence")])
+    np.testing.assert_allclose(refused.doubt, (one + normal_scores(refused.signs["dynamics"])) / 2)
+
+
+def test_a_log_alone_is_believed():
+    _, _, labels, _ = world()
+    found = audit(labels=labels, log=np.stack([np.eye(5)[labels]] * 6), classes=5, draws=0)
+    np.testing.assert_array_equal(found.doubt, normal_scores(found.signs["dynamics"]))
+    assert not found.notes
+
+
+def test_an_item_does_not_vouch_for_its_own_label():
+    """Three labels a class: the mean of its class without the item, by hand, and nothing of an item that is alone."""
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(10, 4))
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3])
+    found = audit(features, labels=labels, classes=5, draws=0).signs["geometry"]
+    statistics = robust_statistics(features, labels, 5, method="trimmed")
+    centre = statistics.means[:4].mean(axis=0)
+
+    def cosine(row, mean):
+        row, mean = row - centre, mean - centre
+        return row @ mean / np.linalg.norm(row) / np.linalg.norm(mean)
+
+    for at, (row, label) in enumerate(zip(features[:9], labels, strict=False)):
+        own = np.flatnonzero(labels == label)
+        near = own[np.argsort(np.linalg.norm(features[own] - statistics.means[label], axis=1))[:2]]
+        rest = [other for other in near if other != at]  # trimmed means are of the two that are nearest to them
+        mean = features[rest].mean(axis=0)
+        others = max(cosine(row, statistics.means[other]) for other in range(4) if other != label)
+        assert found[at] == pytest.approx(others - cosine(row, mean), abs=1e-9)
+    assert found[9] == pytest.approx(np.median(found[:9])), "no more doubtful than others"
 
 
 def test_rows_are_plain_and_carry_reasons():

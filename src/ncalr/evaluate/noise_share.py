@@ -36,12 +36,14 @@ With a model that is nearly always right that count is the share; with a weak on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from ncalr.dynamics.scores import softmax
 from ncalr.errors import BadInput
@@ -193,33 +195,64 @@ def _fit(
     classes = probs.shape[1]
     given = np.bincount(labels, minlength=classes) / len(labels)
     confusion = start if start is not None else 0.8 * np.eye(classes) + 0.2 / classes
+    step = _one_coin(probs, labels, given) if kind == "one_coin" else _full(probs, labels, given)
     before = -np.inf
     for _ in range(rounds):
-        joint = probs * confusion[:, labels].T
-        total = joint.sum(axis=1)
-        likelihood = float(np.log(np.maximum(total, 1e-300)).sum())
+        likelihood, better = step(confusion)
         if likelihood - before < _STILL * len(labels):
             break
-        before = likelihood
-        joint /= np.maximum(total, 1e-300)[:, None]
-        counts = np.zeros((classes, classes))
-        np.add.at(counts.T, labels, joint)
-        confusion = _one_coin(counts, given) if kind == "one_coin" else _full(counts, given)
+        before, confusion = likelihood, better()
     return confusion, likelihood
 
 
-def _one_coin(counts: Floats, given: Floats) -> Floats:
-    """One accuracy a class; the rest falls on the other classes as often as they are given."""
-    right = np.diag(counts) + _SMOOTHING
-    accuracy = right / (counts.sum(axis=1) + 2 * _SMOOTHING)
-    others = np.where(np.eye(len(given), dtype=bool), 0.0, given[None, :] + 1e-9)
-    others /= others.sum(axis=1, keepdims=True)
-    return np.asarray(others * (1 - accuracy)[:, None] + np.diag(accuracy), np.float64)
+_Step = Callable[[Floats], tuple[float, Callable[[], Floats]]]
+"""The log-likelihood of a confusion, and a better one."""
 
 
-def _full(counts: Floats, given: Floats) -> Floats:
-    smooth = counts + _SMOOTHING * (given[None, :] + np.eye(len(given)))
-    return np.asarray(smooth / smooth.sum(axis=1, keepdims=True), np.float64)
+def _one_coin(probs: Floats, labels: Any, given: Floats) -> _Step:
+    """One accuracy a class; the rest falls on the other classes as often as they are given.
+
+    A label is then explained by its own class or, in proportion to how often it is given, by all others together: two
+    products of the probabilities with a vector, where a full table takes a pass over all pairs of item and class.
+    """
+    own = probs[np.arange(len(labels)), labels]
+    often = given + 1e-9
+    rest = often.sum() - often
+
+    def step(confusion: Floats) -> tuple[float, Callable[[], Floats]]:
+        accuracy = np.diag(confusion)
+        spread = (1 - accuracy) / rest
+        right = own * accuracy[labels]
+        total = right + often[labels] * (probs @ spread - own * spread[labels])
+        total = np.maximum(total, 1e-300)
+
+        def better() -> Floats:
+            said = np.bincount(labels, right / total, minlength=len(given))
+            other = often[labels] / total
+            wrong = spread * (other @ probs - np.bincount(labels, other * own, minlength=len(given)))
+            coin = (said + _SMOOTHING) / (said + np.maximum(wrong, 0) + 2 * _SMOOTHING)
+            return np.asarray(np.outer((1 - coin) / rest, often) * ~np.eye(len(given), dtype=bool) + np.diag(coin))
+
+        return float(np.log(total).sum()), better
+
+    return step
+
+
+def _full(probs: Floats, labels: Any, given: Floats) -> _Step:
+    """A row of chances a class."""
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), (len(given), len(labels)))
+
+    def step(confusion: Floats) -> tuple[float, Callable[[], Floats]]:
+        joint = probs * confusion[:, labels].T
+        total = np.maximum(joint.sum(axis=1), 1e-300)
+
+        def better() -> Floats:
+            smooth = (members @ (joint / total[:, None])).T + _SMOOTHING * (given[None, :] + np.eye(len(given)))
+            return np.asarray(smooth / smooth.sum(axis=1, keepdims=True), np.float64)
+
+        return float(np.log(total).sum()), better
+
+    return step
 
 
 def _posterior(probs: Floats, confusion: Floats, labels: Any) -> Floats:

@@ -229,7 +229,7 @@ def _trimmed(own: Any, trim: float, rounds: int) -> ClassStatistics:
         return _plain(own)
     centre = _coordinate_median(own)
     for _ in range(rounds):
-        squared = _squared_distances(own, centre)
+        squared = squared_distances(own, centre)
         before, kept = kept, squared <= np.partition(squared, keep - 1)[keep - 1]  # ties at the edge stay, in any order
         if np.array_equal(before, kept):
             break
@@ -246,7 +246,7 @@ def _mean_of(own: Any, kept: npt.NDArray[np.bool_]) -> Floats:
 
 def _median(own: Any) -> ClassStatistics:
     centre = geometric_median(own)
-    scatter = len(own) * np.median(_squared_distances(own, centre))
+    scatter = len(own) * np.median(squared_distances(own, centre))
     return ClassStatistics(np.array([len(own)]), centre[None], np.array([scatter]))
 
 
@@ -277,7 +277,7 @@ def _pull(points: Any, centre: Floats) -> tuple[Floats, float, int]:
     return pull, weight, here
 
 
-def _squared_distances(points: Any, centre: Floats) -> Floats:
+def squared_distances(points: Any, centre: Floats) -> Floats:
     squared = np.empty(len(points))
     for rows in blocks(points, _CACHED_BYTES):
         away = points[rows].astype(np.float64) - centre
