@@ -183,7 +183,8 @@ def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
     from ncalr.engine import cluster
 
     class Alone(FakeRay):
-        def init(self, **asked):
+        def init(self, address, **_):
+            assert address == "auto", "it would wait for whoever is not there"
             raise ConnectionError("Could not find any running Ray instance.")
 
     monkeypatch.setattr(cluster, "load", lambda *_: Alone())
