@@ -267,6 +267,52 @@ def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_p
     assert len(replay(Journal(worker.folder.path).lines()).labels) == 32
 
 
+def test_a_worker_whose_server_is_gone_before_it_looks_ends(shop, monkeypatch):
+    monkeypatch.setattr(serve, "REST", 3600.0)
+    with serve.training(shop[1].folder) as supervisor:
+        *work, server = supervisor.command
+    assert int(server) == os.getpid()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert subprocess.run([*work, str(gone.pid)], timeout=60, check=False).returncode == 0
+
+
+def test_a_worker_waits_for_one_whose_server_was_killed(shop):
+    """It ends the training it is at, and nobody clears its order away."""
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    code = "import sys\nfrom ncalr.loop.journal import Journal\nwith Journal(sys.argv[1]).locked():\n"
+    code += "    print('in', flush=True)\n    sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(worker.folder.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "in\n"
+        assert not worker.step()
+        [told] = desk.rows(schema.worker)
+        assert told["state"] == "training"
+        assert f"in use by process {other.pid}" in told["message"]
+        assert not desk.rows(schema.model)
+        other.kill()
+    assert worker.step()
+    assert len(desk.rows(schema.model)) == 1
+
+
+def test_a_training_that_another_made_meanwhile_is_not_made_again(shop, monkeypatch):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    real = Journal.locked
+    others = Worker(worker.folder, desk.store)
+
+    def late(journal):
+        monkeypatch.setattr(Journal, "locked", real)
+        assert others.step()
+        return real(journal)
+
+    monkeypatch.setattr(Journal, "locked", late)
+    assert not worker.step()
+    assert len(desk.rows(schema.model)) == 1
+
+
 def wait(ready, seconds):
     end = time.monotonic() + seconds
     while not ready():
