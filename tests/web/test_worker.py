@@ -101,6 +101,21 @@ def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
     assert -1 <= facts["redundancy"] <= 1
 
 
+def test_what_a_training_noted_is_told_in_words_for_people_who_label(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    worker.step()
+    [model] = desk.rows(schema.model)
+    assert "try a smaller opens" in json.loads(model["facts"])["notes"][0], "advice for whoever sets the learner"
+    [told] = desk.store.read(lambda conn: figures.team(conn, desk.clock.now()))["notes"]
+    assert told.startswith("No guess changed any more at the end of the training")
+    notes = ["2 of 3 classes have no label yet", "not converged after max_iter=9 iterations; raise max_iter"]
+    told = figures.noted([{"facts": {"notes": ["an older one"]}}, {"facts": {"notes": notes}}])
+    assert told[0] == "2 of 3 classes have no label yet."
+    assert "may be a little worse" in told[1]
+    assert figures.noted([{"facts": {"by": "the loop"}}]) == figures.noted([]) == []
+
+
 def test_scores_fall_along_the_strategys_arm(shop):
     desk, worker, truth = shop
     label(desk, truth, 20)
@@ -229,6 +244,16 @@ def test_a_model_that_cannot_be_kept_is_told_and_its_order_is_used(shop):
     label(desk, truth, 10)
     assert worker.step()
     assert (worker.state, worker.message) == ("waiting", "")
+
+
+def test_where_no_wrong_label_is_found_among_few_the_team_hears_how_many_there_may_be(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 38)
+    worker.step()
+    [line] = desk.store.read(lambda conn: figures.team(conn, desk.clock.now()))["card"]
+    share, low, high = line["wrong"]
+    assert low <= share < 0.01
+    assert 0.03 < high < 0.15, "38 labels without a fault leave about 3 / 38 open"
 
 
 def test_the_new_order_does_not_wait_for_the_audit(shop, monkeypatch):
