@@ -436,7 +436,8 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def main(path: str, server: str = "") -> None:
     """Work until the server that started this is gone; it says its own number, as it may be gone by now."""
-    parent = int(server or os.getppid())
+    direct = server and os.name == "posix"  # on Windows a virtual environment's launcher may stand between the two
+    parent = int(server) if direct else os.getppid()
     folder = Folder(Path(path))
     store = folder.open()
     store.start()  # what writes keeps its priority: people wait for the database while it is held
