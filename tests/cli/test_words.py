@@ -75,7 +75,15 @@ def test_a_log_has_a_line_for_every_training(tmp_path, capsys):
 
 def test_a_budget_beyond_the_pool_is_said(tmp_path, capsys):
     small(tmp_path, start=1290, step=700, end=2000, recipe="digits(epochs=2, checkpoints=2, batch=512)")
-    assert "note: the pool has 1,297 items: the curves end there, not at 2,000" in capsys.readouterr().err
+    note, *said = capsys.readouterr().err.splitlines()
+    assert note == "note: the pool has 1,297 items: the curves end there, not at 2,000"
+    assert [line.partition(" %")[2] for line in said] == [" (training 1 of 2)", " (training 2 of 2)"]
+    assert (
+        "1290 to 1297 labels by 700 (all of the pool; the plan went to 2,000)" in (tmp_path / "report.html").read_text()
+    )
+    small(tmp_path, start=1290, step=700, end=2000, recipe="digits(epochs=2, checkpoints=2, batch=512)")
+    assert "1,297 labels" in (said := capsys.readouterr().err)
+    assert "went on after 2 of 2" in said
 
 
 def test_the_size_of_images_is_said_where_nobody_chose_it(tmp_path, capsys):

@@ -188,6 +188,24 @@ def test_a_rule_that_holds_at_the_last_budget_stopped_nothing(tmp_path):
     assert [one["seeds"] for one in compared(folders)["experiments"]] == [[0, 1, 2]] * 2
 
 
+def test_a_rule_that_holds_where_the_pool_ends_stopped_nothing(tmp_path):
+    """The plan goes to 80, and there are 60 items."""
+    everything = [(name, seed) for name in STRATEGIES for seed in range(3)]
+    folders = [made(tmp_path / name, dataset=name, end=80, unfinished=everything) for name in ("one", "two")]
+    for folder in folders:
+        for path in folder.glob("runs/*/journal.jsonl"):
+            *rest, last = path.read_text().splitlines()
+            path.write_text("\n".join([*rest, last.replace('"stop": ""', '"stop": "target: it is enough"')]) + "\n")
+    with pytest.raises(BadInput, match="no seed is finished by all"):
+        compared(folders)
+    data = fingerprint(load("digits"))
+    for at, folder in enumerate(folders):
+        (folder / DATA).write_text(json.dumps({**data, "pool": {**data["pool"], "items": 60, "ids": f"{at}"}}))
+    found = compared(folders)["experiments"]
+    assert [one["seeds"] for one in found] == [[0, 1, 2]] * 2
+    assert found[0]["about"].startswith("20 to 60 labels by 20 (all of the pool; the plan went to 80)")
+
+
 def test_ranks_and_average_ranks(tmp_path):
     found = compared(several(tmp_path, 3))
     assert [one["ranks"] for one in found["data_sets"]] == [

@@ -665,6 +665,43 @@ def test_the_board_shows_trainings_under_way(whole, monkeypatch, capsys):
     assert len(board.picture().renderables) == 3
 
 
+@pytest.mark.parametrize(
+    ("answers", "budgets"),
+    [("single", (150, 190, 200)), ("votes(n=2)", (150, 190, 230, 270, 310, 350, 390, 400))],
+)
+def test_the_board_counts_no_training_that_the_pool_has_no_items_for(tmp_path, capsys, answers, budgets):
+    plan = {**EXPERIMENT.as_dict(), "strategies": ["random"], "seeds": 1, "start": 150, "step": 40, "end": 900}
+    experiment = Experiment(**plan, answers=answers)
+
+    def several(seed):
+        one = setting(seed)
+        people = Annotators({name: Truth(one.pool.ids, one.oracle.answer(one.pool.ids).labels, 4) for name in "ab"})
+        first = np.random.default_rng(seed).permutation(200)[:150].tolist()
+        return replace(one, oracle=people if answers != "single" else one.oracle, first=first)
+
+    board = Board(experiment, wanted=False, lines=True, items=200)
+    [run] = conduct(experiment, Counting(), several, 4, tmp_path, board.show)
+    assert tuple(budget for budget, _ in run.accuracies) == experiment.within(200) == budgets
+    said, many = capsys.readouterr().err.splitlines(), len(budgets)
+    assert [line.partition("% ")[2] for line in said] == [f"(training {n} of {many})" for n in range(1, many + 1)]
+    cells = [list(column.cells) for column in board.table().columns]
+    assert cells[-1] == [f"{many}/{many}"]
+    assert cells[-2] != ["·"], "the last budget is one that there is"
+    assert experiment.within(None) == experiment.within(900) == experiment.budgets
+
+
+def test_the_board_awaits_nothing_of_runs_that_a_rule_ended(tmp_path, monkeypatch, capsys):
+    experiment = replace(EXPERIMENT, stops="target=0.01")
+    board = Board(experiment, wanted=False, lines=True)
+    conduct(experiment, Counting(), setting, 4, tmp_path, board.show)
+    said = capsys.readouterr().err.splitlines()
+    assert all("(training 1 of 3; ended, target: accuracy 0." in line for line in said)
+    monkeypatch.setattr("ncalr.lab.live.SURE", 0.0)
+    board.trainings.start(0, 10)
+    board.trainings.began, board.trainings.images = -1.0, 100
+    assert board.left() == 0
+
+
 def test_settings_are_the_same_for_all_strategies_of_a_seed():
     from ncalr.data import load
 

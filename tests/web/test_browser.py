@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 from chromium import Site, Visit, visit
+from command import start
 
 from ncalr.web import exchange
 from ncalr.web.store import projects, review, schema
@@ -33,18 +31,6 @@ def digits(tmp_path):
     for at in range(240):
         Image.fromarray((data.images[at] * 15.9).astype(np.uint8)).save(folder / f"{at:04d}.png")
     return folder, data.target[:240]
-
-
-def start(folder, *words):
-    command = [sys.executable, "-c", "from ncalr.cli import main; main()", "label", str(folder), *words, "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        found = re.search(r"http://\S+enter=\S+", line)
-        if found:
-            return process, found.group(0)
-    raise AssertionError("".join(said))
 
 
 def test_from_a_folder_of_digits_to_a_model_trained_on_the_export(browser, digits, tmp_path):

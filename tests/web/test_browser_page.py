@@ -741,6 +741,19 @@ def test_enough_control_items_are_a_curve_and_the_card_has_its_facts(browser, si
     )
 
 
+def test_an_owner_reads_what_the_last_training_noted(browser, site):
+    site.desk.project(items=60)
+    models(site.desk, [1], {"notes": ["this is over"]})
+    models(site.desk, [1], {"notes": ["<b>1 of 3 classes</b> has <img src=x onerror=alert(1)> no label yet"]})
+    own = visit(browser, site, "own", "owner").ready()
+    assert "The last training noted:" in team_of(own)
+    assert own.page.locator("#noted li").all_inner_texts() == [
+        "<b>1 of 3 classes</b> has <img src=x onerror=alert(1)> no label yet."
+    ]
+    assert own.troubles == []
+    assert "noted" not in team_of(visit(browser, site, "eve", "reviewer").ready()), "who cannot change anything"
+
+
 @pytest.mark.parametrize(
     ("arm", "strategy", "words"),
     [

@@ -101,6 +101,21 @@ def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
     assert -1 <= facts["redundancy"] <= 1
 
 
+def test_what_a_training_noted_is_told_in_words_for_people_who_label(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    worker.step()
+    [model] = desk.rows(schema.model)
+    assert "try a smaller opens" in json.loads(model["facts"])["notes"][0], "advice for whoever sets the learner"
+    [told] = desk.store.read(lambda conn: figures.team(conn, desk.clock.now()))["notes"]
+    assert told.startswith("No guess changed any more at the end of the training")
+    notes = ["2 of 3 classes have no label yet", "not converged after max_iter=9 iterations; raise max_iter"]
+    told = figures.noted([{"facts": {"notes": ["an older one"]}}, {"facts": {"notes": notes}}])
+    assert told[0] == "2 of 3 classes have no label yet."
+    assert "may be a little worse" in told[1]
+    assert figures.noted([{"facts": {"by": "the loop"}}]) == figures.noted([]) == []
+
+
 def test_scores_fall_along_the_strategys_arm(shop):
     desk, worker, truth = shop
     label(desk, truth, 20)
@@ -231,6 +246,16 @@ def test_a_model_that_cannot_be_kept_is_told_and_its_order_is_used(shop):
     assert (worker.state, worker.message) == ("waiting", "")
 
 
+def test_where_no_wrong_label_is_found_among_few_the_team_hears_how_many_there_may_be(shop):
+    desk, worker, truth = shop
+    label(desk, truth, 38)
+    worker.step()
+    [line] = desk.store.read(lambda conn: figures.team(conn, desk.clock.now()))["card"]
+    share, low, high = line["wrong"]
+    assert low <= share < 0.01
+    assert 0.03 < high < 0.15, "38 labels without a fault leave about 3 / 38 open"
+
+
 def test_the_new_order_does_not_wait_for_the_audit(shop, monkeypatch):
     desk, worker, truth = shop
     label(desk, truth, 70)
@@ -265,6 +290,52 @@ def test_the_process_runs_by_itself_and_is_started_again_when_killed(shop, tmp_p
         supervisor.stop()
     assert supervisor.process.poll() is not None
     assert len(replay(Journal(worker.folder.path).lines()).labels) == 32
+
+
+def test_a_worker_whose_server_is_gone_before_it_looks_ends(shop, monkeypatch):
+    monkeypatch.setattr(serve, "REST", 3600.0)
+    with serve.training(shop[1].folder) as supervisor:
+        *work, server = supervisor.command
+    assert int(server) == os.getpid()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert subprocess.run([*work, str(gone.pid)], timeout=60, check=False).returncode == 0
+
+
+def test_a_worker_waits_for_one_whose_server_was_killed(shop):
+    """It ends the training it is at, and nobody clears its order away."""
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    code = "import sys\nfrom ncalr.loop.journal import Journal\nwith Journal(sys.argv[1]).locked():\n"
+    code += "    print('in', flush=True)\n    sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(worker.folder.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "in\n"
+        assert not worker.step()
+        [told] = desk.rows(schema.worker)
+        assert told["state"] == "training"
+        assert f"in use by process {other.pid}" in told["message"]
+        assert not desk.rows(schema.model)
+        other.kill()
+    assert worker.step()
+    assert len(desk.rows(schema.model)) == 1
+
+
+def test_a_training_that_another_made_meanwhile_is_not_made_again(shop, monkeypatch):
+    desk, worker, truth = shop
+    label(desk, truth, 20)
+    real = Journal.locked
+    others = Worker(worker.folder, desk.store)
+
+    def late(journal):
+        monkeypatch.setattr(Journal, "locked", real)
+        assert others.step()
+        return real(journal)
+
+    monkeypatch.setattr(Journal, "locked", late)
+    assert not worker.step()
+    assert len(desk.rows(schema.model)) == 1
 
 
 def wait(ready, seconds):

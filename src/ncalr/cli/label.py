@@ -61,7 +61,7 @@ def run(
     from ncalr.web import sources, start, worth
     from ncalr.web.folder import Folder
     from ncalr.web.guard import Address
-    from ncalr.web.serve import check_exposure, entrance, free_port, serve
+    from ncalr.web.serve import alone, check_exposure, entrance, free_port, serve
     from ncalr.web.serve import training as trained
     from ncalr.web.store import projects
 
@@ -76,6 +76,8 @@ def run(
     given |= {"embeddings": str(embeddings.resolve())} if embeddings else {}
     store = folder.open(unsafe_database) if folder.exists else None
     if store is not None and start.is_begun(store):
+        if training:  # before anything is changed
+            context.with_resource(alone(folder, store, address))
         if classes and not resume:
             raise BadInput(f"{folder.path} holds a project already; go on with: {again}")
         told = start.go_on(folder, store, None if itself else source, given, add)
@@ -106,6 +108,8 @@ def run(
         print(f"{len(stock.items):,} {kind}, {len(given['classes'])} classes; project {folder.path}")
         for note in filter(None, [stock.about_odd_ones(), start.about_labels(found, folder.path)]):
             print(note)
+        if training:
+            context.with_resource(alone(folder, store, address))
     link = f"{address.url}/#enter={entrance(store, getpass.getuser())}"
 
     def ready() -> None:

@@ -1,14 +1,72 @@
-"""Files that appear whole or not at all, and arrays in files."""
+"""Files that appear whole or not at all, locks, and arrays in files."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, NcalrError
+
+NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+"""What a file system says that knows no locks."""
+
+FAR = 2**30  # Windows lets nobody read what is locked: a place far behind anything that is written
+
+
+class Held(NcalrError):
+    """Somebody else holds a lock; `by` is what they wrote about themselves."""
+
+    def __init__(self, path: Path, by: str) -> None:
+        super().__init__(f"{path} is held by {by or 'another process'}")
+        self.by = by
+
+
+@contextmanager
+def held(path: Path, about: str = "") -> Iterator[None]:
+    """Hold a lock of the operating system, which ends with the process, however that ends; a second one is `Held`.
+
+    `about` is what whoever comes second is told. The file stays: were it removed, a third could hold a new one of the
+    same name beside the second. Where there are no locks to be had nothing is held.
+    """
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            _lock(file.fileno(), True)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                file.seek(0)
+                raise Held(path, file.read()) from None
+        file.truncate(0)
+        file.write(about)
+        file.flush()
+        try:
+            yield
+        finally:  # not by closing the file: a process that was forked meanwhile has it open, too
+            with suppress(OSError):
+                _lock(file.fileno(), False)
+
+
+def _lock(file: int, take: bool) -> None:
+    """Take a lock on an open file or give it back; `OSError` where another has it."""
+    if unix := _module("fcntl"):
+        unix.flock(file, unix.LOCK_EX | unix.LOCK_NB if take else unix.LOCK_UN)
+    elif windows := _module("msvcrt"):
+        os.lseek(file, FAR, os.SEEK_SET)
+        windows.locking(file, windows.LK_NBLCK if take else windows.LK_UNLCK, 1)
+    else:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+def _module(name: str) -> Any:
+    """A module that not every system has; None where it is not there."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
 
 
 def sync_folder(folder: Path) -> None:

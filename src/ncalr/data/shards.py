@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -34,7 +34,7 @@ import numpy.typing as npt
 from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import Column, replaced
-from ncalr.data.files import sync_folder, written_whole
+from ncalr.data.files import Held, held, sync_folder, written_whole
 from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
 from ncalr.data.pool import Ids, checked_ids, positions_of
 from ncalr.errors import BadInput, NotFinite, unknown
@@ -197,12 +197,10 @@ def put_columns(
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
     """Hold the folder for writing; a second writer is turned away. The lock dies with the process."""
-    import fcntl
-
-    with (folder / "lock").open("a", encoding="utf-8") as file:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            stack.enter_context(held(folder / "lock"))
+        except Held:
             raise BadInput(f"another process is writing to {folder}; wait for it") from None
         yield
 

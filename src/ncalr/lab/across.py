@@ -31,7 +31,7 @@ from ncalr.lab.ranks import (
     not_apart,
     ranks,
 )
-from ncalr.lab.report import curves_of, protocol_of, stopped, together, unit_of
+from ncalr.lab.report import curves_of, items_of, protocol_of, stopped, together, unit_of
 from ncalr.lab.runner import Run, read_experiment
 from ncalr.lab.statistics import RANDOM, Curves, Penalties, aubc, differences, estimate, penalties, plain
 from ncalr.loop.state import spent
@@ -130,7 +130,7 @@ def in_common(rows: Sequence[Row]) -> list[str]:
 
 def shared_curves(row: Row, common: Sequence[str]) -> tuple[Curves, list[int]]:
     """The curves of these strategies (and of random) over the seeds that all of them have finished, and those seeds."""
-    last = row.experiment.budgets[-1]
+    last = row.experiment.within(items_of(row.folders[0]))[-1]
     runs = [run for run in row.runs if run.strategy in {*common, RANDOM} and _is_whole(run, last)]
     whole = {name: {run.seed for run in runs if run.strategy == name} for name in common}
     if set.intersection(*whole.values()):
@@ -166,7 +166,7 @@ def _figures(row: Row, curves: Curves, seeds: list[int], common: Sequence[str]) 
     return {
         "name": row.name,
         "folders": [str(folder) for folder in row.folders],
-        "about": protocol_of(row.experiment),
+        "about": protocol_of(row.experiment, items=items_of(row.folders[0])),
         "experiment": row.experiment.as_dict(),
         "seeds": seeds,
         "budgets": curves.budgets,

@@ -59,7 +59,18 @@ class Experiment:
     @property
     def budgets(self) -> tuple[int, ...]:
         """Labels at each training."""
-        return (*range(self.start, self.end, self.step), self.end)
+        return self.within()
+
+    def within(self, items: int | None = None) -> tuple[int, ...]:
+        """The budgets that a pool of so many items has answers for: the last is where nothing is left to ask.
+
+        All budgets, where the size of the pool is not known.
+
+        >>> Experiment(start=300, step=150, end=900).within(480)
+        (300, 450, 480)
+        """
+        last = min(self.end, items * policy(self.answers).cap) if items else self.end
+        return (*range(self.start, last, self.step), last)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""

@@ -92,14 +92,17 @@ class Board:
         wanted: bool | None = None,
         lines: bool | None = None,
         parts: Sequence[str] = ("",),
+        items: int | None = None,
     ) -> None:
         """`wanted`: the table; where there is a terminal, if not said. `lines`: where there is no table to be shown.
 
-        `parts` are the names of experiments that are conducted together.
+        `parts` are the names of experiments that are conducted together, on a pool of so many `items`: no training is
+        counted that there are no items for.
         """
-        self.experiment, self.parts = experiment, parts
+        self.experiment, self.parts, self.budgets = experiment, parts, experiment.within(items)
         self.lines = wanted is None and not sys.stdout.isatty() if lines is None else lines
         self.found: dict[tuple[int, str, int], dict[int, float]] = {}
+        self.ended: set[tuple[int, str, int]] = set()  # by a rule, perhaps, before the last budget
         self.trainings, self.spoke = Trainings(self.hear), time.perf_counter()
         self.live: Any = None
         if wanted or (wanted is None and sys.stdout.isatty()):
@@ -121,18 +124,21 @@ class Board:
         key = (run.part, run.strategy, run.seed)
         before, now = self.found.get(key), run.accuracies
         self.found[key] = dict(now)
+        if run.ended:
+            self.ended.add(key)
         if not self.lines or not now or before == dict(now):
             return
         unit = "answers" if any("answers" in line for line in run.lines) else "labels"
         who = f"{self.name(run.part, run.strategy)}, seed {run.seed}"
         where = f"{who}: {now[-1][0]:,} {unit}, {100 * now[-1][1]:.1f} %"
-        done, whole = len(now), len(self.experiment.budgets)
-        self.say(f"{where} ({'went on after' if before is None else 'training'} {done} of {whole})")
+        done, whole = len(now), len(self.budgets)
+        why = f"; ended, {run.lines[-1]['stop']}" if run.ended and done < whole else ""
+        self.say(f"{where} ({'went on after' if before is None else 'training'} {done} of {whole}{why})")
 
     def began(self, number: int, runs: Sequence[Run]) -> None:
         """A training begins, for one run or for several that share it."""
         who = self.name(runs[0].part, runs[0].strategy) if len(runs) == 1 else f"{len(runs)} runs together"
-        done, whole = len(runs[0].accuracies), len(self.experiment.budgets)
+        done, whole = len(runs[0].accuracies), len(self.budgets)
         self.trainings.begin(number, f"{who}, seed {runs[0].seed}, training {done + 1} of {whole}")
 
     def hear(self, one: Training) -> None:
@@ -161,11 +167,11 @@ class Board:
 
     def left(self) -> float:
         """How many seconds all that is not trained yet takes at the pace so far; 0 where that is not known yet."""
-        trainings, budgets = self.trainings, self.experiment.budgets
+        trainings, budgets = self.trainings, self.budgets
         spent = time.perf_counter() - trainings.began if trainings.began else 0.0
         if spent < SURE or not trainings.images:
             return 0.0
-        runs = list(self.found.items())
+        runs = [(key, rows) for key, rows in list(self.found.items()) if key not in self.ended]
         wanted = sum(sum(budgets[max(len(rows), 1) :]) for _, rows in runs)
         wanted += budgets[0] * len({(part, seed) for (part, _, seed), rows in runs if not rows})  # shared
         seen = sum(one.images for one in list(trainings.under_way.values()))
@@ -176,7 +182,7 @@ class Board:
         from rich import box
         from rich.table import Table
 
-        budgets = self.experiment.budgets
+        budgets = self.budgets
         shown = budgets if len(budgets) <= 8 else (*budgets[:: -(-len(budgets) // 7)], budgets[-1])
         table = Table(
             box=box.SIMPLE_HEAD, title=f"{self.experiment.dataset}, test accuracy in %, mean of the seeds so far"

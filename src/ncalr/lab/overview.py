@@ -24,6 +24,7 @@ from ncalr.lab.report import (
     command,
     curves_of,
     few,
+    items_of,
     result_rows,
     section,
     stopped,
@@ -114,8 +115,8 @@ def _page(study: Study, folder: Path, found: list[dict[str, Any]], notes: list[s
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(strategies)} strategies under {len(study.noises)} noises, "
         f"{counted(experiment.seeds, 'seed')}</h1>",
-        f"<p class=soft>{escape(words_of(experiment, 'several noises'))} Noise that is drawn is drawn anew for "
-        "each seed, the same for all strategies.</p>",
+        f"<p class=soft>{escape(words_of(experiment, 'several noises', items_of(folder)))} Noise that is drawn is "
+        "drawn anew for each seed, the same for all strategies.</p>",
         "<h2>Result</h2>",
         f"<div class=scroll>{_table(found)}</div>",
         f"<p class=soft>{ABOUT} Each noise is an experiment of its own, and p-values are corrected within it.</p>",

@@ -268,7 +268,7 @@ def _page(
     parts = [
         f"<h1>{escape(experiment.dataset)}: {len(found['strategies'])} strategies, "
         f"{counted(experiment.seeds, 'seed')}</h1>",
-        f"<p class=soft>{escape(words_of(experiment))}</p>",
+        f"<p class=soft>{escape(words_of(experiment, items=items_of(folders[0])))}</p>",
         "<h2>Result</h2>",
         f"<div class=scroll>{table}</div>",
         f"<p class=soft>{ABOUT}</p>",
@@ -396,26 +396,33 @@ def _overlap(runs: list[Run]) -> str:
 
 def _by_chance(runs: list[Run], folders: Sequence[Path]) -> str:
     """What two strategies that draw at random would have in common, where the size of the pool is known."""
-    data = folders[0] / DATA
-    items = int(read_claim(data)["pool"]["items"]) if data.exists() else 0
+    items = items_of(folders[0]) or 0
     left = items - len(runs[0].lines[0].get("ids", [])) if runs[0].lines else 0
     picked = np.mean([sum(len(line.get("ids", [])) for line in run.lines[1:]) for run in runs])
     return f" Two that draw at random have about {picked / left:.0%} in common." if 0 < picked <= left else ""
 
 
-def words_of(experiment: Experiment, noise: str = "") -> str:
+def items_of(folder: Path) -> int | None:
+    """The size of the pool that an experiment was carried out on, where its folder says so."""
+    data = folder / DATA
+    return int(read_claim(data)["pool"]["items"]) if data.exists() else None
+
+
+def words_of(experiment: Experiment, noise: str = "", items: int | None = None) -> str:
     """An experiment in two sentences."""
-    return f"{protocol_of(experiment, noise)} All strategies of a seed begin with the same labels."
+    return f"{protocol_of(experiment, noise, items)} All strategies of a seed begin with the same labels."
 
 
-def protocol_of(experiment: Experiment, noise: str = "") -> str:
-    """What was done with the data of an experiment, in a sentence."""
+def protocol_of(experiment: Experiment, noise: str = "", items: int | None = None) -> str:
+    """What was done with the data of an experiment, in a sentence; `items` is the size of the pool, where known."""
+    last = experiment.within(items)[-1]
+    short = "" if last == experiment.end else f" (all of the pool; the plan went to {experiment.end:,})"
     noise = noise or (f"noise {experiment.noise}" if experiment.noise else "clean labels")
     drawn = ", stratified initial pools" if experiment.stratified else ""
     asked = "" if experiment.answers == "single" else f", answers {experiment.answers} (budgets count answers)"
     asked += f", stopped by {experiment.stops}" if experiment.stops else ""
     return (
-        f"{experiment.start} to {experiment.end} labels by {experiment.step}, {experiment.network}, recipe "
+        f"{experiment.start} to {last} labels by {experiment.step}{short}, {experiment.network}, recipe "
         f"{experiment.recipe}, {noise}{drawn}{asked}."
     )
 

@@ -31,7 +31,7 @@ from ncalr.lab.runner import Part, Run, conduct, conduct_together, pairs, read_e
 from ncalr.lab.study import Study, members_of, read_plan
 from ncalr.loop.answers import policy
 from ncalr.loop.journal import check_data
-from ncalr.loop.run import UNSAID, Setting
+from ncalr.loop.run import Setting
 from ncalr.oracles import Truth, oracle_of
 
 
@@ -62,7 +62,7 @@ def carry_out(
     for strategy in experiment.strategies:
         rehearsed(strategy)
     dataset = load(experiment.dataset, root)
-    board = Board(experiment, live, parts=[*members])
+    board = Board(experiment, live, parts=[*members], items=len(dataset.pool))
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=board.trainings)
     learner.check(dataset.pool, len(dataset.classes))
     parts = [
@@ -81,6 +81,8 @@ def carry_out(
     resized = _resized(dataset.pool, experiment.dataset)
     if resized:
         board.say(f"note: {resized}")
+    if short := _short_of(experiment, len(dataset.pool)):
+        board.say(f"note: {short}")
     if engine:
         seeds = sorted({seed for _, seed in pairs(experiment)})
         work = [
@@ -93,12 +95,17 @@ def carry_out(
         runs = [run for part in parts for run in read_runs(part.out)]
         return runs, _write(plan, [out], dataset, root)
     with board:
-        if experiment.answers == UNSAID["answers"] and experiment.end > len(dataset.pool):
-            board.say(
-                f"note: the pool has {len(dataset.pool):,} items: the curves end there, not at {experiment.end:,}"
-            )
         runs = conduct_together(parts, learner, board.show, began=board.began)
     return runs, _write(plan, [out], dataset, root)
+
+
+def _short_of(experiment: Experiment, items: int) -> str:
+    """A word on a pool that is too small for the last budget; nothing where it is not."""
+    last, times = experiment.within(items)[-1], policy(experiment.answers).cap
+    if last == experiment.end:
+        return ""
+    there = "there" if times == 1 else f"at {last:,} answers, {times} an item"
+    return f"the pool has {items:,} items: the curves end {there}, not at {experiment.end:,}"
 
 
 def _resized(pool: Any, dataset: str) -> str:
@@ -135,7 +142,7 @@ def _one_seed(root: str | None, device: Any, count: int, work: tuple[str, Experi
     torch.set_num_threads(count)
     dataset = load(experiment.dataset, root)
     check_data(Path(out), fingerprint(dataset))  # a worker may see another disk
-    board = Board(experiment, wanted=False, lines=True, parts=[name])
+    board = Board(experiment, wanted=False, lines=True, parts=[name], items=len(dataset.pool))
     learner = TorchLearner(experiment.network, experiment.recipe, device=device, progress=board.trainings)
     settings = settings_of(experiment, dataset, root)
     conduct(experiment, learner, settings, len(dataset.classes), out, board.show, seeds=[seed], began=board.began)

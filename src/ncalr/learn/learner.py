@@ -41,6 +41,10 @@ SUBSTITUTES = {"logits": "probs", "labelled_logits": "labelled_probs"}
 """What a learner that knows no logits gives in their place; `query` takes either."""
 
 
+UNCHANGED, UNSETTLED = "no prediction changed", "not converged"
+"""How notes of a training begin that advise whoever sets the learner: who cannot is told in other words."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One training: which ids of the pool, with which labels, and what will be asked of the model."""

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from ncalr.data.pool import Pool, positions_of
 from ncalr.dynamics import flips
 from ncalr.errors import BadInput, NotFinite, NotRecorded
-from ncalr.learn.learner import SUBSTITUTES, Job, Record, Task
+from ncalr.learn.learner import SUBSTITUTES, UNCHANGED, UNSETTLED, Job, Record, Task
 from ncalr.learn.sklearn_steps import (
     Array,
     Predict,
@@ -184,11 +184,11 @@ class SklearnLearner:
             notes.append(f"{taken} of {self.schedule.checkpoints} checkpoints: the training has {record.epochs} steps")
         if record.flipping == 0:
             notes.append(
-                f"no prediction changed over {taken} checkpoints, so FF is 0 everywhere and says nothing: the "
+                f"{UNCHANGED} over {taken} checkpoints, so FF is 0 everywhere and says nothing: the "
                 "estimator had converged, or a further pass changes nothing in it (naive Bayes); try a smaller opens"
             )
         if self.rule == "warm_start" and stopped_short(estimator):
-            notes.append(f"not converged after max_iter={record.epochs} iterations; raise max_iter, or scale the data")
+            notes.append(f"{UNSETTLED} after max_iter={record.epochs} iterations; raise max_iter, or scale the data")
         return notes
 
 

@@ -14,11 +14,11 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ncalr.data.files import write_whole
+from ncalr.data.files import Held, held, write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
 from ncalr.errors import BadInput, NcalrError, Note
 from ncalr.loop.environment import FILE, environment, keep_environment
@@ -103,20 +103,14 @@ class Journal:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run directory; a second process is turned away. The lock dies with the process."""
-        import fcntl
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("a+", encoding="utf-8") as file:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
+                stack.enter_context(held(self.folder / "lock", str(os.getpid())))
+            except Held as other:
                 raise Busy(
-                    f"{self.folder} is in use by process {file.read() or 'unknown'}; wait for it or stop it"
+                    f"{self.folder} is in use by process {other.by or 'unknown'}; wait for it or stop it"
                 ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
             yield
 
     @contextmanager

@@ -130,6 +130,7 @@ def team(conn: Connection, now: float, training: Training | None = None) -> dict
     }
     found["control"] = control(found["curve"])
     found["card"] = cards(found["curve"], len(projects.classes(conn)))
+    found["notes"] = noted(found["curve"])
     found["advice"] = advice(found)
     return found
 
@@ -210,6 +211,22 @@ def cards(curve: list[dict[str, Any]], classes: int) -> list[dict[str, Any]]:
             "advice": word(curve[:at])["do"],
         }
         for at, point in enumerate(curve, 1)
+    ]
+
+
+def noted(curve: list[dict[str, Any]]) -> list[str]:
+    """What the last training noted about itself, in sentences for people who label."""
+    from ncalr.learn.learner import UNCHANGED, UNSETTLED
+
+    plain = {
+        UNCHANGED: "No guess changed any more at the end of the training: the model had settled. So a score that "
+        "counts such changes (FF) is the same for every item, and the rest of the strategy chooses. No need to act.",
+        UNSETTLED: "The model had not settled when its training ended: its guesses may be a little worse than need be.",
+    }
+    told = curve[-1]["facts"].get("notes", []) if curve else []
+    return [
+        next((words for sign, words in plain.items() if note.startswith(sign)), f"{note[:1].upper()}{note[1:]}.")
+        for note in told
     ]
 
 

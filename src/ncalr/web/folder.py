@@ -5,6 +5,8 @@ photos.ncalr/
   secret           256 random bits, this installation's own (0600)
   labels.db        SQLite, unless project.json names a PostgreSQL
   journal.jsonl    the rounds, in the format of every other run of ncalr
+  server.lock      held by the server that trains (`ncalr.web.serve.alone`)
+  lock             held by whoever trains at this moment, as in every other run
   model/           the last model (`ncalr.web.models`)
   cache/           pictures as they were shown
 """

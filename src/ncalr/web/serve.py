@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from ncalr.data.files import Held, held
 from ncalr.errors import BadInput
 from ncalr.web.app import Limits, Office, create_app
 from ncalr.web.child import command
@@ -84,9 +86,34 @@ def entrance(store: Store, name: str) -> str:
 
 
 @contextlib.contextmanager
+def alone(folder: Folder, store: Store, address: Address) -> Iterator[None]:
+    """Be the only server that trains this project; a second one is told where the first is."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder.path / "server.lock", f"{os.getpid()} {address.url}"))
+        except Held as other:
+            raise BadInput(_open_already(folder, store, other.by)) from None
+        yield
+
+
+def _open_already(folder: Folder, store: Store, by: str) -> str:
+    """Where a project is open, and what to do."""
+    process, _, url = by.partition(" ")
+    if not url:  # it is just about to say
+        return f"another server has {folder.path} open; go on there, or stop it"
+    owners = [person.name for person in store.read(people.everyone) if person.role == "owner" and person.active]
+    line = ["ncalr", "labels", "invite", str(folder.path), "--person", *owners[:1], "--url", url]
+    link = f". A new link to it: {shlex.join(line)}" if owners else ""
+    return (
+        f"another server has {folder.path} open (process {process}, {url}): go on there, or stop it with Ctrl+C in its "
+        f"terminal or by: kill {process}{link}. A second server beside it needs --no-training"
+    )
+
+
+@contextlib.contextmanager
 def training(folder: Folder) -> Iterator[Supervisor]:
     """The worker process, for as long as this lasts."""
-    work = command("ncalr.web.worker", str(folder.path))
+    work = command("ncalr.web.worker", str(folder.path), str(os.getpid()))
     supervisor = Supervisor(work, folder.path / "worker.log", rest=REST)
     supervisor.start()
     try:

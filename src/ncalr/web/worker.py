@@ -28,7 +28,7 @@ from ncalr.data.words import Words
 from ncalr.errors import NcalrError
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
-from ncalr.loop.journal import Journal
+from ncalr.loop.journal import Busy, Journal
 from ncalr.loop.run import redundancy
 from ncalr.oracles.oracle import REFUSED
 from ncalr.web import sources, worth
@@ -86,11 +86,31 @@ class Worker:
         return ""
 
     def step(self) -> bool:
-        """One look: train if it is time. Whether it did."""
-        project, labels, names, last_seq = self.store.read(self._look)
+        """One look: train if it is time, and nobody else trains this project. Whether it did.
+
+        Two would clear away each other's orders while they are written. That there is another is usual after a server
+        was killed: its worker ends the training it is at.
+        """
+        if not self._is_due():
+            return False
+        try:
+            with Journal(self.folder.path).locked():
+                return self._train()
+        except Busy as busy:
+            self.say("training", str(busy))
+            return False
+
+    def _is_due(self) -> bool:
+        """Whether there is enough new; the page hears what is missing."""
+        project, labels, _, last_seq = self.store.read(self._look)
         missing = self.due(project, labels, last_seq, project.epoch)
         if missing:
             self._rest(missing)
+        return not missing
+
+    def _train(self) -> bool:
+        project, labels, names, last_seq = self.store.read(self._look)
+        if self.due(project, labels, last_seq, project.epoch):  # another has just trained
             return False
         began = self.store.clock.now()
         self.say("training", f"{len(labels.ids)} labels")
@@ -414,9 +434,10 @@ def _plain(record: Any) -> dict[str, Any]:
     return {**{name: getattr(record, name) for name in names}, "nc1": last.get("nc1")}
 
 
-def main(path: str) -> None:
-    """Work until the server that started this is gone."""
-    parent = os.getppid()
+def main(path: str, server: str = "") -> None:
+    """Work until the server that started this is gone; it says its own number, as it may be gone by now."""
+    direct = server and os.name == "posix"  # on Windows a virtual environment's launcher may stand between the two
+    parent = int(server) if direct else os.getppid()
     folder = Folder(Path(path))
     store = folder.open()
     store.start()  # what writes keeps its priority: people wait for the database while it is held

@@ -21,7 +21,7 @@ export async function showTeam(me, project) {
 function figures(found, project, owns) {
   const tiles = [advice(found), done(found, project), accuracy(found), second(found), classes(found, owns && found.progress.closed > 0), agreement(found)];
   if (shown(found.curve).length > 1) tiles.push(learning(found));
-  if (found.card.length) tiles.push(card(found));
+  if (found.card.length) tiles.push(card(found, owns));
   if (found.suggestions.shift !== null) tiles.push(anchoring(found));
   return tiles;
 }
@@ -80,13 +80,14 @@ function agreement(found) {
 }
 
 // One line a model, the newest first: what is known about the labels and the model, and what to do.
-function card(found) {
+function card(found, owns) {
   const rows = found.card.slice().reverse().slice(0, 8).map((line) => el("tr", {}, ...[String(line.labels), line.covered ? `${line.covered} of ${line.classes}` : "–",
     line.wrong ? span(...line.wrong) : "cannot tell yet", line.control.total >= FEWEST ? span(line.control.share, line.control.low, line.control.high) : "–", String(line.control.total),
     line.nc1 === null ? "–" : String(Number(line.nc1.toPrecision(2))), number(line.redundancy, 2), line.advice].map((cell) => el("td", {}, cell))));
   const box = tile("Reliability card", table("Reliability of each model", ["labels", "classes", "wrong labels", "accuracy", "control items", "NC1", "redundancy", "advice"], rows),
     el("p", {}, `Wrong labels: ${guesser(found)} Check labels: the whole interval lies above 5 %. Stop: the control items rule out a rise of the accuracy by 5 points.`),
-    el("p", {}, "NC1: how far the features have collapsed onto the class means, 0 is all the way. Redundancy: how alike the next items are (mean cosine of each to the nearest other one). A dash: not known."));
+    el("p", {}, "NC1: how far the features have collapsed onto the class means, 0 is all the way. Redundancy: how alike the next items are (mean cosine of each to the nearest other one). A dash: not known."),
+    ...(owns && found.notes.length ? [el("p", {}, "The last training noted:"), el("ul", { id: "noted" }, ...found.notes.map((note) => el("li", {}, note)))] : []));
   box.classList.add("wide");
   return box;
 }
