@@ -221,6 +221,14 @@ def test_suggest_where_nothing_is_left_says_so(tmp_path):
     assert (code, "all 3 items are excluded: none is left to pick" in errors) == (2, True)
 
 
+def test_blank_rows_that_a_spreadsheet_leaves_behind_are_no_labels(embeddings):
+    items, labels = embeddings
+    ask = ["suggest", items, labels, "-k", 2, "--strategy", "random"]
+    before = run(*ask)
+    labels.write_text(labels.read_text().rstrip() + "\n,\n,,\n")
+    assert run(*ask) == before
+
+
 def test_what_people_wrote_is_not_replaced(embeddings, tmp_path):
     """The same line again, from the history of the shell, would write picks over the labels of those before."""
     items, labels = embeddings
