@@ -459,6 +459,20 @@ def _names_in(path: Path) -> list[str]:
     return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
+def count_labels(path: Path) -> int:
+    """How many cells of a table are filled below `label`, in whatever case: what would be lost with it."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):  # a record may have no label yet
+        records = (record for _, record in _records(path))
+        return sum(_says(value) for record in records for name, value in record.items() if name.casefold() == "label")
+    wanted = [name for name in columns_of(path) if name.casefold() == "label"]
+    blocks = open_table(path).rows(wanted) if wanted else ()
+    return sum(_says(cell) for block in blocks for column in block.columns.values() for cell in column)
+
+
+def _says(cell: Any) -> bool:
+    return cell is not None and bool(str(cell).strip())
+
+
 def stripped(names: list[str]) -> list[str]:
     """The names of columns or items as they are meant: people write blanks behind commas."""
     return [name.strip() for name in names]

@@ -43,13 +43,16 @@ from ncalr.acquire.door import counted_from_one, some
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
-from ncalr.evaluate.rivals import doubts_of
+from ncalr.evaluate.rivals import RIVALS, doubts_of
 from ncalr.geometry.robust import robust_statistics
 from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find
 ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
+COLUMNS = ("rank", "id", "label", "suggested", "doubt", "wrong", "reason")
+DETAILS = ("confidence", "geometry", "dynamics", "forgotten", "disagreement", *RIVALS)
+"""What every row of an audit has, and what it may have beside."""
 
 
 @dataclass(frozen=True, eq=False)
