@@ -6,6 +6,7 @@ import csv
 import doctest
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -927,6 +928,107 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert run("labels", "revoke", project).output.startswith(
         "0 sessions and 2 links"
     )  # the owner's, and an invitation
+
+
+@pytest.fixture
+def labelled(notes, monkeypatch, tmp_path):
+    """A project in which three of six notes have a label."""
+    started(monkeypatch, notes, "--classes", "a,=b", "--no-browser")
+    (tmp_path / "in.csv").write_text("id,label\nn0,a\nn1,=b\nn2,a\n")
+    project = Folder.beside(notes).path
+    assert run("labels", "import", project, tmp_path / "in.csv").exit_code == 0
+    return project
+
+
+def refused(words, *told):
+    """The command ends with an error that says this, and what it would have written to is as it was."""
+    out = words[-1]
+    before = out.read_bytes() if out.is_file() else None
+    error = run(*words).exception
+    assert isinstance(error, BadInput)
+    assert all(word in str(error) for word in told), error
+    assert (out.read_bytes() if out.is_file() else None) == before
+
+
+@pytest.mark.parametrize("command", ["export", "predict"])
+def test_an_export_does_not_replace_what_is_labelled(notes, labelled, tmp_path, command):
+    (tmp_path / "link.csv").symlink_to(notes)
+    for out in (notes, tmp_path / "." / notes.name, tmp_path / "link.csv"):
+        refused(("labels", command, labelled, out), f"is what {labelled} labels", "give it another name")
+    for name in ("out.csv", "cache/out.csv"):
+        refused(("labels", command, labelled, labelled / name), "lies in the project's own folder")
+    if command == "export":
+        refused(("labels", command, labelled, labelled / "folder"), "lies in the project's own folder")
+
+
+@pytest.mark.parametrize("command", ["export", "predict"])
+def test_an_export_does_not_replace_labels_that_people_wrote(labelled, tmp_path, command):
+    """Nor does it where the project knows all of them."""
+    out = tmp_path / "hand.csv"
+    for written in ("id,label\nn0,a\nn1,\nn2,=b\n", "ID;Label\nn0;a\nn1; \nn2;a\n"):
+        out.write_text(written)
+        refused(("labels", command, labelled, out), "hand.csv holds 2 labels, which would be lost", "to another file")
+    out.write_text("name,label\nn0,a,b\n")
+    refused(("labels", command, labelled, out), "line 2: 3 cells", "it is not known whether", "holds labels")
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "parquet", "json"])
+def test_labels_that_people_wrote_into_other_forms_are_safe_too(labelled, tmp_path, form):
+    rows = [{"id": "n0", "text": "x"}, {"id": "n1", "label": "a"}]
+    out = tmp_path / f"hand.{form}"
+    if form == "parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pa.Table.from_pylist([{"label": None, **row} for row in rows]), out)
+    elif form == "json":
+        out.write_text(json.dumps([{"data": {"text": "x"}}, {"data": {"text": "y"}, "annotations": [{"result": []}]}]))
+    else:
+        lines = {"tsv": ["id\tlabel", "n0\t", "n1\ta"], "jsonl": map(json.dumps, rows)}[form]
+        out.write_text("\n".join(lines))
+    refused(("labels", "export", labelled, out), "holds 1 labels, which would be lost")
+    out.write_bytes(b"{")
+    if form != "tsv":
+        refused(("labels", "export", labelled, out), "it is not known whether")
+
+
+@pytest.mark.parametrize("form", sorted(exchange.ENDINGS.values()))
+def test_an_export_replaces_an_earlier_one_unless_somebody_wrote_into_it(labelled, tmp_path, form):
+    out = tmp_path / f"out.{form}"
+    again = ("labels", "export", labelled, out)
+    assert run(*again).exit_code == 0
+    (tmp_path / "more.csv").write_text("id,label\nn3,a\n")
+    run("labels", "import", labelled, tmp_path / "more.csv")
+    for _ in range(2):
+        assert run(*again).output.startswith("4 items written")
+    records = exchange.read(out)
+    with out.open("wb") as file:
+        changed = replace(records[0], label="=b")
+        exchange.write([changed, *records[1:]], exchange.form_of(out), file)
+    refused(again, "holds 1 labels that nobody gave in this project, which would be lost")
+    others = [replace(record, name=f"another {record.name}") for record in records]
+    with out.open("wb") as file:  # as one looks whose project is gone
+        exchange.write(others, exchange.form_of(out), file)
+    refused(again, "holds 4 labels that nobody gave in this project")
+    if form == "json":  # labelled further in Label Studio
+        assert out.unlink() is None
+        assert run(*again).exit_code == 0
+        tasks = json.loads(out.read_text())
+        tasks[0]["annotations"].append({"id": 7, "result": []})
+        out.write_text(json.dumps(tasks))
+        refused(again, "holds 4 labels, which would be lost")
+
+
+def test_what_holds_no_labels_is_replaced_by_an_export(labelled, tmp_path):
+    for name, content in (
+        ("a.csv", ""),
+        ("b.csv", "id,label\nn0,\nn1, \n"),
+        ("c.csv", "rank,id,score\n1,n0,0.5\n"),
+        ("d.jsonl", ""),
+        ("e.jsonl", '{"id": "n0"}\n'),
+        ("f.json", '{"strategy": "ncal"}'),
+        ("g.json", "[1]"),
+    ):
+        (tmp_path / name).write_text(content)
+        assert run("labels", "export", labelled, tmp_path / name).output.startswith("3 items written"), name
 
 
 def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):

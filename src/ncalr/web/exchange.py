@@ -32,7 +32,15 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.data.tables import TEXT_COLUMNS, about_header, separator, stripped
+from ncalr.data.tables import (
+    TEXT_COLUMNS,
+    about_header,
+    columns_of,
+    count_labels,
+    open_table,
+    separator,
+    stripped,
+)
 from ncalr.errors import BadInput, check_known
 from ncalr.extras import load
 from ncalr.web.media import inside
@@ -44,6 +52,7 @@ DANGEROUS = (*"=+-@\t\r\n'", *"\uff1d\uff0b\uff0d\uff20")  # the wide ones are s
 BATCH = 500
 NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
 UNNAMED = "import"  # who said what a table does not say who said
+PREDICTIONS = ("name", "label", "class", "probability")  # the columns of what a model says of all items
 LABELS = "labels.jsonl"  # beside the folders of an export as images
 FORBIDDEN = '\\:*?"<>|'
 DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{at}" for port in ("com", "lpt") for at in range(1, 10))}
@@ -107,8 +116,13 @@ def read(source: Path) -> list[Record]:
     form = form_of(source)
     if form is None:
         raise BadInput(f"cannot read labels from {source.name}; expected a file that ends in {', '.join(forms())}")
+    return list(_read(source))
+
+
+def _read(source: Path) -> Iterator[Record]:
+    """The same, one after the other."""
     try:
-        return list(READERS[form](source))
+        yield from READERS[form_of(source) or ""](source)
     except BadInput as error:
         raise BadInput(f"{source}: {error}") from None
     except UnicodeDecodeError as error:
@@ -116,6 +130,20 @@ def read(source: Path) -> list[Record]:
     except (AttributeError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
         words = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise BadInput(f"{source} holds no labels that can be read ({words}); is the file whole?") from None
+
+
+def at_stake(conn: Connection, path: Path) -> tuple[int, str]:
+    """How many labels would be lost with a file if an export took its place, and which.
+
+    One that was exported here before, or holds predictions of all items, is written again, less what nobody gave as an
+    answer here: what people wrote into it, or what comes from a project that may be gone. Of others all labels count.
+    """
+    written = _written_before(path)
+    if written is not None:
+        return _strangers(conn, written), " that nobody gave in this project"
+    if form_of(path) == "labelstudio":
+        return sum(bool(task.get("annotations") or task.get("label")) for task in _tasks(path)), ""
+    return count_labels(path), ""
 
 
 def forms() -> dict[str, str]:
@@ -429,17 +457,20 @@ def _write_labelstudio(given: Iterable[Record], target: Any) -> None:
     """Label Studio's tasks with annotations; what it has no place for travels in `meta` of the task's data."""
     target.write(b"[")
     for at, record in enumerate(given):
-        plain = _plain(record)
-        task = {
-            "data": {
-                "ncalr": record.name,
-                ("text" if record.text is not None else "image"): record.text or record.name,
-            },
-            "meta": {"ncalr": plain},
-            "annotations": [_annotation(vote, record) for vote in record.votes if vote.kind in ("label", "skip")],
-        }
-        target.write((",\n" if at else "\n").encode() + json.dumps(task, ensure_ascii=False, allow_nan=False).encode())
+        task = json.dumps(_task(record), ensure_ascii=False, allow_nan=False)
+        target.write((",\n" if at else "\n").encode() + task.encode())
     target.write(b"\n]\n")
+
+
+def _task(record: Record) -> dict[str, Any]:
+    return {
+        "data": {
+            "ncalr": record.name,
+            ("text" if record.text is not None else "image"): record.text or record.name,
+        },
+        "meta": {"ncalr": _plain(record)},
+        "annotations": [_annotation(vote, record) for vote in record.votes if vote.kind in ("label", "skip")],
+    }
 
 
 def _annotation(vote: Opinion, record: Record) -> dict[str, Any]:
@@ -510,6 +541,54 @@ def _from_pair(plain: dict[str, Any]) -> Record:
 def _name_in(plain: dict[str, Any], columns: Iterable[str]) -> str | None:
     """How a row of somebody else's calls its item: what stands in the first of the columns that is there and full."""
     return next((str(plain[column]) for column in columns if plain.get(column) not in (None, "")), None)
+
+
+def _written_before(path: Path) -> Iterable[Record] | None:
+    """What stands in an earlier export, or in predictions of all items; None for a file of somebody else's."""
+    if form_of(path) == "labelstudio":
+        tasks = _tasks(path)  # one that was annotated since is another one
+        return [_from_plain(task["meta"]["ncalr"]) for task in tasks] if all(map(_is_ours, tasks)) else None
+    there = set(columns_of(path))
+    if there == set(PREDICTIONS):
+        blocks = (block.columns for block in open_table(path).rows(["name", "label"]))
+        pairs = (pair for columns in blocks for pair in zip(columns["name"], columns["label"], strict=True))
+        return (Record(_uncell(name) or "", "open", _uncell(label.strip())) for name, label in pairs)
+    ours = {"name", "label", "votes"} <= there <= {entry.name for entry in fields(Record)}
+    return _read(path) if ours else None
+
+
+def _tasks(path: Path) -> list[dict[str, Any]]:
+    """The tasks of Label Studio in a file; none where it holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON ({error})") from None
+    return [task for task in found if isinstance(task, dict)] if isinstance(found, list) else []
+
+
+def _is_ours(task: dict[str, Any]) -> bool:
+    """Whether an export wrote a task as it stands."""
+    meta = task.get("meta")
+    plain = meta.get("ncalr") if isinstance(meta, dict) else None
+    try:
+        return plain is not None and _task(_from_plain(plain)) == task
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _strangers(conn: Connection, given: Iterable[Record]) -> int:
+    """How many labels nobody has ever given as an answer here; one that was replaced was given."""
+    names = projects.classes(conn)
+    item, event = schema.item.c, schema.event.c
+    said = select(item.name, event.answer).join_from(schema.item, schema.event).where(event.answer.is_not(None))
+    count = 0
+    for batch in batches(given, BATCH):
+        rows = conn.execute(said.where(item.name.in_({record.name for record in batch})).distinct())
+        known = {(row.name, names[row.answer]) for row in rows}
+        for record in batch:
+            labels = {record.label, *(vote.label for vote in record.votes)} - {None}
+            count += sum((record.name, label) not in known for label in labels)
+    return count
 
 
 def _copy(source: Path, place: Path) -> None:
