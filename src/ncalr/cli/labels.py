@@ -148,12 +148,15 @@ def _tell(copied: Any, out: Path) -> None:
 def import_(
     project: Project,
     source: Annotated[Path, typer.Argument(help="An export (.csv, .jsonl, .parquet), or Label Studio's .json.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where somebody says something else in the project, the file counts.")
+    ] = False,
 ) -> None:
     """Take labels in, each with its annotator. The same file twice changes nothing."""
     from ncalr.web import exchange
 
     _, store = _open(project)
-    count = exchange.take_in(store, exchange.read(source))
+    count = exchange.take_in(store, exchange.read(source), replace)
     store.close()
     print(f"{count} votes taken in")
 
