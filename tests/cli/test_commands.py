@@ -253,6 +253,14 @@ def test_what_people_wrote_is_not_replaced(embeddings, tmp_path):
     assert run("query", "-k", 1, "--strategy", "margin", "--probs", tmp_path / "probs.npy", "--out", picks)[2] == 2
 
 
+def test_probabilities_passed_as_logits_are_told(tmp_path):
+    np.save(tmp_path / "p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 20))
+    _, errors, code = run("query", "-k", 3, "--strategy", "entropy", "--logits", tmp_path / "p.npy")
+    assert code == 0
+    assert "note: the rows of logits look like probabilities" in errors
+    assert run("query", "-k", 3, "--strategy", "entropy", "--probs", tmp_path / "p.npy")[1] == ""
+
+
 def test_query_without_a_model_names_suggest(embeddings):
     _, errors, code = run("query", "-k", 3, "--features", embeddings[0])
     assert code == 2
