@@ -9,7 +9,7 @@ import pytest
 import torch
 from acquire_bundle import bundle
 
-from ncalr.acquire import strategies
+from ncalr.acquire import door, strategies
 from ncalr.acquire.query import query
 from ncalr.acquire.select import k_center
 from ncalr.errors import BadInput, MissingEvidence, MissingExtra, NcalrError, NotFinite, UnknownName
@@ -739,6 +739,60 @@ def test_picks_that_nothing_tells_apart_say_so():
     assert query("margin", 1, probs=alike).notes == ()
     alike[3] = 0.5
     assert query("margin", 5, probs=alike).notes == ()
+
+
+LOOKS = "the rows of logits look like probabilities, none negative and their sum 1; if they are, pass them as probs"
+
+
+def shares(n, c=4):
+    return np.random.default_rng(3).dirichlet(np.ones(c), n)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("classes", [2, 4, 200])
+def test_probabilities_given_as_logits_are_noticed(classes, dtype):
+    rows = torch.tensor(shares(1000, classes)).to(getattr(torch, dtype))
+    assert query("entropy", 3, logits=rows).notes[0] == LOOKS
+    if dtype != "bfloat16":
+        assert query("entropy", 3, logits=rows.numpy()).notes[0] == LOOKS
+    assert query("entropy", 3, logits=np.eye(5)[np.arange(300) % 5]).notes[0] == LOOKS  # hard ones too
+    assert LOOKS not in query("entropy", 3, probs=rows).notes
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.log(shares(100)),
+        np.random.default_rng(0).normal(size=(1000, 2)),
+        np.abs(np.random.default_rng(0).normal(size=(1000, 3))),
+        np.vstack([shares(9), [[0.5, 0.7, -0.1, -0.1]]]),  # a linear model's, fitted to zeros and ones
+        np.zeros((30, 4)),
+        np.ones((30, 1)),
+    ],
+    ids=["log", "normal", "none negative", "sum 1", "zeros", "one column"],
+)
+def test_logits_are_not_taken_for_probabilities(rows):
+    assert not [note for note in query("entropy", 3, logits=rows).notes if "look like" in note]
+
+
+def test_only_what_is_read_is_looked_at_for_probabilities(given):
+    """A sample of it: what stands between is not touched."""
+    given = {**given, "logits": shares(N), "labelled_logits": shares(M)}
+    assert LOOKS not in query("coreset", 3, **given).notes
+    needed = {name: given[name] for name in ("features", "logits", "labelled_features", "labels", "labelled_logits")}
+    said = query("cdal", 3, **needed).notes
+    assert LOOKS in said
+    assert LOOKS.replace("logits", "labelled_logits").replace("probs", "labelled_probs") in said
+    read = []
+
+    class Rows(np.ndarray):
+        def __getitem__(self, which):
+            found = super().__getitem__(which)
+            read.append(len(found))
+            return found
+
+    assert door.note_logits({"logits": shares(100_000).view(Rows)}) == (LOOKS,)
+    assert read[0] < 300
 
 
 def test_a_random_sample_needs_ids_alone():

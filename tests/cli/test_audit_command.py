@@ -132,6 +132,55 @@ def test_labels_of_vectors(vectors, tmp_path):
     assert {row["label"] for row in rows} == {"a", "b", "c"}
 
 
+def test_the_list_does_not_replace_what_people_wrote(vectors, tmp_path):
+    """Neither into another file nor into the list of an earlier audit; untouched, that one is written again."""
+    items, labels, _ = vectors
+    out, bare = tmp_path / "doubts.csv", ["--device", "cpu", "--folds", 2, "--recipe", "head(epochs=4, checkpoints=2)"]
+
+    def again(*files):
+        return CliRunner().invoke(app, ["audit", *map(str, (items, *files, "--out", out, *bare))])
+
+    def refused(told, *files):
+        before = out.read_bytes()
+        assert told in str(again(*files).exception)
+        assert out.read_bytes() == before
+
+    for _ in range(2):
+        assert again(labels).exit_code == 0
+    more = tmp_path / "more.csv"
+    more.write_text("id,label\n120,a\n121,b\n")
+    assert again(labels, more).exit_code == 0  # the labels of another round beside those of the list
+    found = out.read_text()
+    refused("doubts.csv holds 2 labels that are not those audited, which would be lost; write the list to", labels)
+    head, first, *rest = found.splitlines()
+    cells = first.split(",")
+    for label, expected in (("dog", 1), ("", 1), (f" {cells[2]} ", 0)):
+        cells[2] = label
+        out.write_text("\n".join([head, ",".join(cells), *rest]))
+        if expected:
+            refused("holds 1 labels that are not those audited", labels, more)
+        else:
+            assert again(labels, more).exit_code == 0
+    out.write_text("\n".join([found.splitlines()[0] + ",seen", *(line + ",yes" for line in found.splitlines()[1:])]))
+    refused("holds 102 labels, which would be lost", labels, more)
+    for written, told in (
+        ("id,Label\n7,a\n8,\n", "holds 1 labels, which would be lost; write the list to another file"),
+        (head + "\n1,2\n", "line 2: 2 cells, the first line has 12. So it is not known whether"),
+    ):
+        out.write_text(written)
+        refused(told, labels)
+    out.write_text("id,score\n7,1\n")
+    assert again(labels).exit_code == 0
+
+
+def test_the_list_of_a_run_is_written_again(folder, tmp_path):
+    out = tmp_path / "doubts.csv"
+    assert audit(folder, "--folds", 2, "--out", out).exit_code == 0
+    assert audit(folder, "--folds", 2, "--out", out).exit_code == 0
+    out.write_text("id,label\n7,a\n")
+    assert "holds 1 labels" in str(audit(folder, "--folds", 2, "--out", out).exception)
+
+
 def test_arrays_are_audited_as_files_are(vectors):
     """Names or numbers, an item each or by id; what is said of all labels is a line each, not thousands of numbers."""
     items, labels, _ = vectors

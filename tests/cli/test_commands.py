@@ -221,6 +221,14 @@ def test_suggest_where_nothing_is_left_says_so(tmp_path):
     assert (code, "all 3 items are excluded: none is left to pick" in errors) == (2, True)
 
 
+def test_blank_rows_that_a_spreadsheet_leaves_behind_are_no_labels(embeddings):
+    items, labels = embeddings
+    ask = ["suggest", items, labels, "-k", 2, "--strategy", "random"]
+    before = run(*ask)
+    labels.write_text(labels.read_text().rstrip() + "\n,\n,,\n")
+    assert run(*ask) == before
+
+
 def test_what_people_wrote_is_not_replaced(embeddings, tmp_path):
     """The same line again, from the history of the shell, would write picks over the labels of those before."""
     items, labels = embeddings
@@ -243,6 +251,14 @@ def test_what_people_wrote_is_not_replaced(embeddings, tmp_path):
     np.save(tmp_path / "probs.npy", np.full((4, 2), 0.5))
     picks.write_text("id,label\n1,cat\n")
     assert run("query", "-k", 1, "--strategy", "margin", "--probs", tmp_path / "probs.npy", "--out", picks)[2] == 2
+
+
+def test_probabilities_passed_as_logits_are_told(tmp_path):
+    np.save(tmp_path / "p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 20))
+    _, errors, code = run("query", "-k", 3, "--strategy", "entropy", "--logits", tmp_path / "p.npy")
+    assert code == 0
+    assert "note: the rows of logits look like probabilities" in errors
+    assert run("query", "-k", 3, "--strategy", "entropy", "--probs", tmp_path / "p.npy")[1] == ""
 
 
 def test_query_without_a_model_names_suggest(embeddings):

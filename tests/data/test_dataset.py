@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import sys
 import tarfile
 import zipfile
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import ncalr
 from ncalr.data import catalog, folders
 from ncalr.data.catalog import DATASETS, Archive, Parts, data_root, dataset
 from ncalr.data.dataset import Dataset, Facts, load, placed
@@ -393,8 +395,40 @@ def test_a_folder_that_is_not_there_is_said_before_anything_else(tmp_path, monke
     with pytest.raises(BadInput, match=rf"^no folder {tmp_path}/reviews; look at how it is written, or give the path"):
         load(f"./reviews{options}")
     (tmp_path / "reviews").write_text("a table")
-    with pytest.raises(BadInput, match=rf"^no folder {tmp_path}/reviews \(it is a file\); "):
+    with pytest.raises(BadInput, match=r"^reviews is a file that no dataset is read from; expected a folder"):
         load(f"folder:reviews{options}")
+
+
+@pytest.mark.parametrize("name", ["own.npz", "own.npy", "./own.npz", "folder:own.npy", "own.xlsx", "own"])
+def test_a_file_that_is_there_is_not_called_unknown(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name.removeprefix("folder:")).write_bytes(b"x")
+    with pytest.raises(BadInput) as error:
+        load(name)
+    told, file = str(error.value), Path(name.removeprefix("folder:"))
+    assert f"{file} is a file that no dataset is read from; expected a folder, or" in told
+    assert "a table, which ends in .csv, .tsv, .jsonl, .ndjson, .parquet" in told
+    assert ("save the sheet as CSV" in told) == name.endswith(".xlsx")
+
+
+def test_arrays_are_run_as_that_error_says(tmp_path):
+    """Vectors in a folder, or a Dataset of pools."""
+    pytest.importorskip("torch", reason="the extra torch is not installed")
+    rng = np.random.default_rng(0)
+    (tmp_path / "own.npz").write_bytes(b"x")
+    with pytest.raises(BadInput) as error:
+        load(str(tmp_path / "own.npz"))
+    names = re.findall(r"\w+\.npy", str(error.value))
+    arrays = [rng.normal(size=(60, 4)), np.arange(60) % 3, rng.normal(size=(30, 4)), np.arange(30) % 3]
+    for name, array in zip(names, arrays, strict=True):
+        np.save(tmp_path / name, array.astype(np.float32) if array.ndim == 2 else array)
+    found = load(str(tmp_path))
+    pools = [ArrayPool(np.load(tmp_path / name)) for name in names[::2]]
+    own = Dataset("own", pools[0], arrays[1], pools[1], arrays[3], found.classes, found.facts)
+    for at, given in enumerate((str(tmp_path), own)):
+        how = {"network": "mlp", "recipe": "head(epochs=2, checkpoints=2)", "device": "cpu"}
+        state = ncalr.run(given, "random", budgets=(10,), folder=tmp_path / f"run{at}", **how)
+        assert len(state.labels) == 10
 
 
 def test_a_name_that_means_the_same_from_everywhere(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from ncalr.data import tables
 from ncalr.data.pool import ArrayPool, Pool
-from ncalr.data.tables import TextPool, read_labels, read_table
+from ncalr.data.tables import TextPool, ids_from, open_table, read_labels, read_table
 from ncalr.errors import BadInput, MissingExtra, Note, NotFinite
 
 ROWS = [
@@ -187,7 +187,7 @@ def test_missing_columns(table):
         ("a\nx\n", {"vectors": "a"}, BadInput, "line 2: expected a list of numbers, got 'x'"),
         ("a\n[]\n", {"vectors": "a"}, BadInput, "line 2: expected a list of numbers"),
         ("a,b\n1,x\n1,y\n", {"text": "b", "id_column": "a"}, BadInput, "line 3: the id 1 is already in line 2"),
-        ("a,b\n1,x\n,y\n", {"text": "b", "id_column": "a"}, BadInput, "line 3: the id 'a' is ''"),
+        ("a,b\n1,x\n,y\n", {"text": "b", "id_column": "a"}, BadInput, "line 3: the column 'a' is empty in this row"),
         ("a,b\n1,x\n", {}, BadInput, "one of the two"),
         ("a,b\n1,x\n", {"text": "a", "vectors": "b"}, BadInput, "one of the two"),
         ("a,b\n1,x\n", {"vectors": []}, BadInput, "names no column"),
@@ -212,8 +212,9 @@ def test_csv_files_that_are_no_pool(tmp_path, text, options, error, words):
         ('{"a": [1]}\n{"a": [1' + "0" * 400 + "]}\n", {"vectors": "a"}, BadInput, "line 2: expected a number, got 10"),
         ('{"a": "x", "i": 1}\n{"a": "y", "i": "1"}\n', {"text": "a", "id_column": "i"}, BadInput, "two kinds"),
         ('{"a": "x", "i": 9223372036854775808}\n', {"text": "a", "id_column": "i"}, BadInput, "does not fit 64 bits"),
-        ('{"a": "x", "i": 1.5}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is 1.5"),
-        ('{"a": "x", "i": true}\n', {"text": "a", "id_column": "i"}, BadInput, "the id 'i' is True"),
+        ('{"a": "x", "i": 1.5}\n', {"text": "a", "id_column": "i"}, BadInput, "the column 'i' holds 1.5; expected"),
+        ('{"a": "x", "i": true}\n', {"text": "a", "id_column": "i"}, BadInput, "the column 'i' holds True; expected"),
+        ('{"a": "x", "i": null}\n', {"text": "a", "id_column": "i"}, BadInput, "line 1: the column 'i' is empty"),
         ("", {"text": "a"}, BadInput, "has no rows"),
     ],
 )
@@ -323,7 +324,7 @@ def test_blanks_around_ids_are_no_part_of_them(tmp_path):
     with pytest.raises(BadInput, match=r"line 3: the id 'a' is already in line 2"):
         read_table(path, text="text", id_column="id")
     path.write_text("text, id\nx, a\ny, \n")
-    with pytest.raises(BadInput, match=r"line 3: the id 'id' is '', expected a whole number or a text"):
+    with pytest.raises(BadInput, match=r"line 3: the column 'id' is empty in this row; fill it, or take the row out"):
         read_table(path, text="text", id_column="id")
 
 
@@ -334,3 +335,41 @@ def test_numbers_beyond_64_bits_are_names_as_they_are_among_ids(tmp_path):
         pool = read_table(tmp_path / "a.csv", text="text", id_column="id")
         assert pool.ids.dtype.kind == kind
         assert [str(name) for name in pool.ids.tolist()] == names
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", ",\n", ",,\n", " , \n,", ",\n\n" + 5000 * ",,,\n"],
+    ids=["none", "one", "wider", "blanks", "more than a block"],
+)
+def test_blank_rows_at_the_end_are_no_rows(tmp_path, end):
+    """Spreadsheets save rows that were once filled, or coloured, and the columns beside them."""
+    path = tmp_path / "t.csv"
+    path.write_text("id,label\n1,a\n2,\n" + end)
+    assert read_labels(path, "label", missing=-1)[0].tolist() == [0, -1]
+    assert ids_from(open_table(path), "id").tolist() == [1, 2]
+    path.with_suffix(".tsv").write_text(path.read_text().replace(",", "\t"))
+    assert ids_from(open_table(path.with_suffix(".tsv")), "id").tolist() == [1, 2]
+
+
+def test_blank_rows_between_others_are_rows(tmp_path):
+    """Items without ids go by their place, which is the one that pandas gives them; and lines are counted as ever."""
+    path = tmp_path / "t.csv"
+    path.write_text("text,label\na,x\n,\n\nb,y\n,\n")
+    assert read_table(path, text="text").texts == ["a", "", "b"]
+    assert read_labels(path, "label", missing=-1)[0].tolist() == [0, -1, 1]
+    with pytest.raises(BadInput, match="line 3: no label"):
+        read_labels(path, "label")
+    path.write_text("id,text\n1,x\n,\n2,y\n")
+    with pytest.raises(BadInput, match="line 3: the column 'id' is empty"):
+        read_table(path, text="text", id_column="id")
+    path.write_text("id,text\n1,x\n,,\n2,y\n")
+    with pytest.raises(BadInput, match="line 3: 3 cells, the first line has 2"):
+        read_table(path, text="text", id_column="id")
+
+
+def test_texts_alone_in_their_table_may_be_empty_at_its_end_too(tmp_path):
+    """As pandas writes them; a line with nothing in it is none."""
+    path = tmp_path / "t.csv"
+    path.write_text('text\na\n\n""\nb\n""\n \n\n')
+    assert read_table(path, text="text").texts == ["a", "", "b", "", " "]

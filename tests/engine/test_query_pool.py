@@ -467,3 +467,12 @@ def test_idle_parts_and_copies_are_said_as_in_memory(tmp_path, strategy):
     assert ncalr.query_pool(strategy, 8, tmp_path / "pool", **known).notes == wanted.notes
     assert any("copies" in note for note in wanted.notes)
     assert any("go by cmap alone" in note for note in wanted.notes) == (strategy != "cmap")
+
+
+@pytest.mark.parametrize("strategy", ["entropy", "cdal", "uherding"])
+def test_probabilities_in_the_column_of_logits_are_noticed_once(tmp_path, strategy):
+    pool = {**POOL, "logits": np.random.default_rng(0).dirichlet(np.ones(POOL["logits"].shape[1]), N)}
+    write(tmp_path / "pool", pool, 3)
+    told = ncalr.query_pool(strategy, 5, tmp_path / "pool", **LABELLED).notes
+    assert told == ncalr.query(strategy, 5, **pool, **LABELLED).notes
+    assert ["the rows of logits look like probabilities" in note for note in told].count(True) == 1

@@ -6,6 +6,7 @@ import csv
 import doctest
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -269,8 +270,10 @@ def test_imports_that_cannot_be(small, tmp_path):
     with pytest.raises(BadInput, match="no class here; add it first, in the team view or with ncalr label"):
         exchange.take_in(small.store, [vote(label="fish")])
     assert exchange.take_in(small.store, [vote()]) == 1
-    with pytest.raises(BadInput, match="something else"):
+    with pytest.raises(BadInput, match="'zoe' says something else about 'item0000000' in the project already: 'cat'"):
         exchange.take_in(small.store, [vote(label="dog")])
+    with pytest.raises(BadInput, match=r"in what is taken in skip\. With --replace \(in Python replace=True\)"):
+        exchange.take_in(small.store, [vote(kind="skip", label=None)])
     assert [row["name"] for row in small.rows(schema.person)] == ["zoe"]
     assert not small.rows(schema.person)[0]["active"]
     with pytest.raises(UnknownName):
@@ -281,6 +284,63 @@ def test_imports_that_cannot_be(small, tmp_path):
             exchange.read(tmp_path / name)
     with pytest.raises(BadInput, match="no file"):
         exchange.read(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "json"])
+def test_a_file_that_contradicts_itself_is_told_by_its_rows(tmp_path, ending):
+    """The project has no part in it, and none of the two labels is taken."""
+    rows = [{"id": name, "label": label} for name, label in (("r1", "a"), ("r2", "b"), ("r1", "a"), ("r1", "c"))]
+    path, where = tmp_path / f"x.{ending}", ("line 3", "line 6")
+    if ending == "csv":
+        path.write_text("id,label\n\n" + "".join(f"{row['id']},{row['label']}\n" for row in rows))
+    elif ending == "jsonl":
+        path.write_text("\n\n" + "\n".join(map(json.dumps, rows)))
+    elif ending == "parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+        where = ("row 1", "row 4")
+    else:
+        said = [
+            {"completed_by": {"email": exchange.UNNAMED}, "result": [{"value": {"choices": [row["label"]]}}]}
+            for row in rows
+        ]
+        tasks = [{"data": {"id": row["id"]}, "annotations": [one]} for row, one in zip(rows, said, strict=True)]
+        path.write_text(json.dumps(tasks))
+        where = ("task 1", "task 4")
+    with pytest.raises(BadInput) as error:
+        exchange.read(path)
+    told = f"{path}: 'r1' is 'a' in {where[0]} and 'c' in {where[1]}; leave one of the two, or say in a column by who"
+    assert str(error.value).startswith(told)
+
+
+def test_several_people_may_say_what_they_like(small, tmp_path):
+    small.project(items=2)
+    path = tmp_path / "x.csv"
+    path.write_text("name,label,by\nitem0000000,cat,ann\nitem0000000,dog,ben\nitem0000000,cat,ann\n")
+    assert exchange.take_in(small.store, exchange.read(path)) == 2
+    path.write_text(path.read_text() + "item0000000,dog,ann\nitem0000000,cat,ben\n")
+    with pytest.raises(BadInput, match=r"'cat' by 'ann' in line 2 and 'dog' in line 5; .* two \(2 rows are so\)$"):
+        exchange.read(path)
+
+
+def test_one_item_under_two_names_is_no_fault_of_the_project(texts, tmp_path):
+    rows = [{"id": name, "text": "good", "label": label} for name, label in (("x1", "a"), ("x2", "b"))]
+    for one, other in (rows, rows[::-1], [rows[0], {"id": "0", "label": "b"}]):
+        with pytest.raises(BadInput) as error:
+            exchange.take_in(texts.store, exchange.read(write_lines(tmp_path / "x.jsonl", one, other)))
+        told = f"about one item: {one['label']!r} of {one['id']!r} and {other['label']!r} of {other['id']!r};"
+        assert told in str(error.value)
+
+
+def test_items_that_two_lists_call_the_same_are_told_apart_by_their_texts(texts, tmp_path):
+    rows = [{"id": 1, "text": text, "label": label} for text, label in (("good", "a"), ("bad", "b"))]
+    assert exchange.take_in(texts.store, exchange.read(write_lines(tmp_path / "x.jsonl", *rows))) == 2
+
+
+def test_blank_rows_of_a_spreadsheet_hold_no_labels(small, tmp_path):
+    small.project(items=2)
+    (tmp_path / "x.csv").write_text("name,label\nitem0000000,cat\n,\n , ,\nitem0000001,dog\n,,\n")
+    assert exchange.take_in(small.store, exchange.read(tmp_path / "x.csv")) == 2
 
 
 def test_label_studios_own_tasks(small, tmp_path):
@@ -927,6 +987,121 @@ def test_the_other_commands(notes, monkeypatch, tmp_path):
     assert run("labels", "revoke", project).output.startswith(
         "0 sessions and 2 links"
     )  # the owner's, and an invitation
+
+
+@pytest.fixture
+def labelled(notes, monkeypatch, tmp_path):
+    """A project in which three of six notes have a label."""
+    started(monkeypatch, notes, "--classes", "a,=b", "--no-browser")
+    (tmp_path / "in.csv").write_text("id,label\nn0,a\nn1,=b\nn2,a\n")
+    project = Folder.beside(notes).path
+    assert run("labels", "import", project, tmp_path / "in.csv").exit_code == 0
+    return project
+
+
+def refused(words, *told):
+    """The command ends with an error that says this, and what it would have written to is as it was."""
+    out = words[-1]
+    before = out.read_bytes() if out.is_file() else None
+    error = run(*words).exception
+    assert isinstance(error, BadInput)
+    assert all(word in str(error) for word in told), error
+    assert (out.read_bytes() if out.is_file() else None) == before
+
+
+def test_an_import_replaces_where_that_is_said(labelled, tmp_path):
+    file = tmp_path / "later.csv"
+    file.write_text("id,label\nn0,=b\nn3,a\n")
+    result = run("labels", "import", labelled, file)
+    assert "about 'n0' in the project already: 'a', and in what is taken in '=b'. With --replace" in str(
+        result.exception
+    )
+    for expected in (2, 0):
+        assert run("labels", "import", labelled, file, "--replace").output == f"{expected} votes taken in\n"
+    run("labels", "export", labelled, tmp_path / "out.csv")
+    found = {record.name: record.label for record in exchange.read(tmp_path / "out.csv")}
+    assert found == {"n0": "=b", "n1": "=b", "n2": "a", "n3": "a"}
+
+
+@pytest.mark.parametrize("command", ["export", "predict"])
+def test_an_export_does_not_replace_what_is_labelled(notes, labelled, tmp_path, command):
+    (tmp_path / "link.csv").symlink_to(notes)
+    for out in (notes, tmp_path / "." / notes.name, tmp_path / "link.csv"):
+        refused(("labels", command, labelled, out), f"is what {labelled} labels", "give it another name")
+    for name in ("out.csv", "cache/out.csv"):
+        refused(("labels", command, labelled, labelled / name), "lies in the project's own folder")
+    if command == "export":
+        refused(("labels", command, labelled, labelled / "folder"), "lies in the project's own folder")
+
+
+@pytest.mark.parametrize("command", ["export", "predict"])
+def test_an_export_does_not_replace_labels_that_people_wrote(labelled, tmp_path, command):
+    """Nor does it where the project knows all of them."""
+    out = tmp_path / "hand.csv"
+    for written in ("id,label\nn0,a\nn1,\nn2,=b\n", "ID;Label\nn0;a\nn1; \nn2;a\n"):
+        out.write_text(written)
+        refused(("labels", command, labelled, out), "hand.csv holds 2 labels, which would be lost", "to another file")
+    out.write_text("name,label\nn0,a,b\n")
+    refused(("labels", command, labelled, out), "line 2: 3 cells", "it is not known whether", "holds labels")
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "parquet", "json"])
+def test_labels_that_people_wrote_into_other_forms_are_safe_too(labelled, tmp_path, form):
+    rows = [{"id": "n0", "text": "x"}, {"id": "n1", "label": "a"}]
+    out = tmp_path / f"hand.{form}"
+    if form == "parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pa.Table.from_pylist([{"label": None, **row} for row in rows]), out)
+    elif form == "json":
+        out.write_text(json.dumps([{"data": {"text": "x"}}, {"data": {"text": "y"}, "annotations": [{"result": []}]}]))
+    else:
+        lines = {"tsv": ["id\tlabel", "n0\t", "n1\ta"], "jsonl": map(json.dumps, rows)}[form]
+        out.write_text("\n".join(lines))
+    refused(("labels", "export", labelled, out), "holds 1 labels, which would be lost")
+    out.write_bytes(b"{")
+    if form != "tsv":
+        refused(("labels", "export", labelled, out), "it is not known whether")
+
+
+@pytest.mark.parametrize("form", sorted(exchange.ENDINGS.values()))
+def test_an_export_replaces_an_earlier_one_unless_somebody_wrote_into_it(labelled, tmp_path, form):
+    out = tmp_path / f"out.{form}"
+    again = ("labels", "export", labelled, out)
+    assert run(*again).exit_code == 0
+    (tmp_path / "more.csv").write_text("id,label\nn3,a\n")
+    run("labels", "import", labelled, tmp_path / "more.csv")
+    for _ in range(2):
+        assert run(*again).output.startswith("4 items written")
+    records = exchange.read(out)
+    with out.open("wb") as file:
+        changed = replace(records[0], label="=b")
+        exchange.write([changed, *records[1:]], exchange.form_of(out), file)
+    refused(again, "holds 1 labels that nobody gave in this project, which would be lost")
+    others = [replace(record, name=f"another {record.name}") for record in records]
+    with out.open("wb") as file:  # as one looks whose project is gone
+        exchange.write(others, exchange.form_of(out), file)
+    refused(again, "holds 4 labels that nobody gave in this project")
+    if form == "json":  # labelled further in Label Studio
+        assert out.unlink() is None
+        assert run(*again).exit_code == 0
+        tasks = json.loads(out.read_text())
+        tasks[0]["annotations"].append({"id": 7, "result": []})
+        out.write_text(json.dumps(tasks))
+        refused(again, "holds 4 labels, which would be lost")
+
+
+def test_what_holds_no_labels_is_replaced_by_an_export(labelled, tmp_path):
+    for name, content in (
+        ("a.csv", ""),
+        ("b.csv", "id,label\nn0,\nn1, \n"),
+        ("c.csv", "rank,id,score\n1,n0,0.5\n"),
+        ("d.jsonl", ""),
+        ("e.jsonl", '{"id": "n0"}\n'),
+        ("f.json", '{"strategy": "ncal"}'),
+        ("g.json", "[1]"),
+    ):
+        (tmp_path / name).write_text(content)
+        assert run("labels", "export", labelled, tmp_path / name).output.startswith("3 items written"), name
 
 
 def test_an_owner_whose_name_came_by_an_import_is_the_owner(small):

@@ -18,7 +18,7 @@ from ncalr.cli.app import app
 from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput
 from ncalr.learn.learner import Job
-from ncalr.web import models, sources, worth
+from ncalr.web import exchange, models, sources, worth
 from ncalr.web.folder import Folder
 from ncalr.web.models import Choice
 from ncalr.web.store import projects, schema
@@ -215,6 +215,24 @@ def test_labels_of_a_class_that_is_newer_than_the_model_are_written(tmp_path):
     shop.desk.say("ann", lease.item, 2, lease=lease.token)
     rows, _ = shop.predicted(tmp_path / "all.csv", "--all")
     assert {row["name"]: row["label"] for row in rows}[shop.names[lease.item]] == "grey"
+
+
+def test_predictions_replace_earlier_ones_unless_somebody_wrote_into_them(tmp_path):
+    shop = shop_of("words", tmp_path)
+    shop.label(10)
+    out, line = tmp_path / "all.csv", ("predict", shop.folder.path, tmp_path / "all.csv", "--all")
+    for _ in range(2):
+        rows, _ = shop.predicted(out, "--all")
+    assert list(rows[0]) == list(exchange.PREDICTIONS)
+    assert {row["label"] for row in rows} == {"'=dark", "light", ""}
+    written = out.read_text()
+    for before, after in ((",,", ",light,"), (",'=dark,", ",light,")):  # one more label, another one
+        out.write_text(written.replace(before, after, 1))
+        assert "holds 1 labels that nobody gave in this project, which would be lost" in str(shop.run(*line).exception)
+    out.write_text(written)
+    assert shop.run(*line).exit_code == 0
+    shop.predicted(out)  # of the others alone: in the place of an earlier one of all
+    shop.predicted(out, "--all")
 
 
 def test_without_a_model_or_with_another_reading_it_says_what_to_do(tmp_path):

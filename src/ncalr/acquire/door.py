@@ -26,6 +26,8 @@ LETTERS = {
 FLOATS = {"float16", "float32", "float64", "bfloat16"}
 UNSIGNED_TENSORS = {"torch.uint16", "torch.uint32", "torch.uint64"}
 PROBABILITIES = {"probs", "labelled_probs", "sampled_probs"}
+LOGITS = {"logits", "labelled_logits"}
+SAMPLE = 256  # rows that tell what an array holds
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}
 
 
@@ -273,6 +275,29 @@ def used(plan: Plan, arrays: Mapping[str, Any]) -> set[str]:
     return {part for name in plan.needs | plan.wants for part in source_of(name, arrays) or ()}
 
 
+def note_logits(arrays: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note for each array called logits whose rows are probabilities: by their softmax other items are picked.
+
+    A sample is enough: rows of logits are not all free of negative numbers with a sum of 1.
+    """
+    return tuple(
+        f"the rows of {name} look like probabilities, none negative and their sum 1; if they are, pass them as "
+        f"{name.replace('logits', 'probs')}"
+        for name in sorted(LOGITS & arrays.keys())
+        if _are_shares(arrays[name])
+    )
+
+
+def _are_shares(rows: Any) -> bool:
+    """Whether rows (n, c) of several columns are probabilities; of those on disk the first are looked at."""
+    if 0 in rows.shape or rows.shape[1] < 2:
+        return False
+    on_disk = getattr(rows, "on_disk", False)
+    found = rows[:SAMPLE] if on_disk else rows[:: max(1, len(rows) // SAMPLE)]
+    sample = to_numpy(found).astype(np.float64)
+    return bool(np.isfinite(sample).all()) and not len(no_shares(sample))
+
+
 def check_values(name: str, array: Any) -> None:
     """Counts are not negative, probabilities look like some: a sample of rows is enough to catch logits.
 
@@ -282,7 +307,7 @@ def check_values(name: str, array: Any) -> None:
         raise BadInput(f"flips count changes and cannot be negative, got {int(array.min())}")
     if name in PROBABILITIES and 0 not in array.shape:
         rows = array if array.ndim == 2 else array[0]
-        sample = to_numpy(rows[:: max(1, len(rows) // 256)]).astype(np.float64)
+        sample = to_numpy(rows[:: max(1, len(rows) // SAMPLE)]).astype(np.float64)
         wrong = no_shares(sample)
         if len(wrong):
             row = sample[wrong[0]]

@@ -100,7 +100,8 @@ def query(
     evidence = Evidence(kept, backend, len(open_ids), class_count, rows)
     door.check_finite(plan, evidence)
     picks = pick(plan, evidence, k, open_ids, seed, least)
-    return replace(picks, notes=(*notes, *door.note_labels(plan, arrays, classes), *picks.notes))
+    notes += (*door.note_logits(kept), *door.note_labels(plan, arrays, classes))
+    return replace(picks, notes=(*notes, *picks.notes))
 
 
 def statistics_of(plan: Plan, features: Any, labels: Any, classes: int) -> ClassStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,9 +44,10 @@ def run(
     from ncalr.errors import BadInput
     from ncalr.evaluate.audit_run import audit_run, audit_vectors
 
+    how: dict[str, Any] = {"folds": folds, "recipe": recipe, "device": device, "rivals": tuple(rival or ())}
     if out is not None:
         check_out(out, ".csv", read=[folder, *(labels or []), ids])
-    how: dict[str, Any] = {"folds": folds, "recipe": recipe, "device": device, "rivals": tuple(rival or ())}
+        how["before"] = partial(_keep_labels, out)
     if folder.is_file():
         if strategy:
             raise BadInput(f"--strategy chooses among the runs of an experiment; {folder} is a file of vectors")
@@ -77,3 +79,25 @@ def run(
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")
     for note in report.summary.get("notes", []):
         print(f"note: {note}")
+
+
+def _keep_labels(out: Path, audited: dict[Any, str]) -> None:
+    """Raise where the list would replace labels that people wrote, be it into the list of an earlier audit.
+
+    Of such a list everything is written again but labels that are not `audited`.
+    """
+    from ncalr.cli.query import keep_labels
+    from ncalr.data.tables import columns_of, count_labels, open_table
+    from ncalr.evaluate.audit import COLUMNS, DETAILS
+
+    now = {str(name).strip(): label.strip() for name, label in audited.items()}
+
+    def lost() -> tuple[int, str]:
+        there = columns_of(out)
+        if not set(COLUMNS) <= set(there) <= {*COLUMNS, *DETAILS}:
+            return count_labels(out), ""
+        blocks = (block.columns for block in open_table(out).rows(["id", "label"]))
+        rows = (row for columns in blocks for row in zip(columns["id"], columns["label"], strict=True))
+        return sum(now.get(name.strip(), "") != label.strip() for name, label in rows), " that are not those audited"
+
+    keep_labels(out, lost, "the list")

@@ -24,6 +24,7 @@ def export(
 
     form, endings = exchange.form_of(out), ", ".join(exchange.forms())
     folder, store = _open(project)
+    _check_out(folder, store, out, "the export")
     if form is not None:
         print(f"{_write_table(store, form, out):,} items written to {out}")
     elif folder.source().kind == "text":
@@ -68,18 +69,33 @@ def predict(
     if out.suffix.lower() != ".csv":
         raise BadInput(f"predictions are written as .csv, got {out.name!r}")
     folder, store = _open(project)
+    _check_out(folder, store, out, "the predictions")
     kept = models.latest(folder)
     guesses = models.Guesses(kept, folder, store, everything)
-    columns = {"name": "name", **({"label": "label"} if everything else {}), "class": "guess"}
-    columns["probability"] = "probability"
-    rows = ([getattr(guess, name) for name in columns.values()] for guess in guesses)
-    count = _written_whole(out, rows, lambda found, file: exchange.write_cells(list(columns), found, file))
+    columns = [name for name in exchange.PREDICTIONS if everything or name != "label"]
+    rows = ([getattr(guess, "guess" if name == "class" else name) for name in columns] for guess in guesses)
+    count = _written_whole(out, rows, lambda found, file: exchange.write_cells(columns, found, file))
     print(f"{count:,} predictions of a model trained on {kept.about.labels:,} labels written to {out}")
     if guesses.unread:
         print(f"{len(guesses.unread):,} pictures could not be read, the first is {guesses.unread[0]!r}")
     for word in store.read(worth.told):
         print(f"note: {word}")
     store.close()
+
+
+def _check_out(folder: Any, store: Any, out: Path, what: str) -> None:
+    """Raise where `what` would replace what is labelled, the project's own files, or labels that people wrote."""
+    from ncalr.cli.query import keep_labels
+    from ncalr.errors import BadInput
+    from ncalr.web import exchange
+
+    source = Path(folder.source().path)
+    if out.exists() and source.exists() and out.samefile(source):
+        raise BadInput(f"{out} is what {folder.path} labels, and {what} would replace it; give it another name")
+    if out.resolve().is_relative_to(folder.path.resolve()):
+        raise BadInput(f"{out} lies in the project's own folder, {folder.path}; write {what} to another place")
+    if exchange.form_of(out) is not None:
+        keep_labels(out, lambda: store.read(lambda conn: exchange.at_stake(conn, out)), what)
 
 
 def _write_table(store: Any, form: str, out: Path) -> int:
@@ -132,12 +148,15 @@ def _tell(copied: Any, out: Path) -> None:
 def import_(
     project: Project,
     source: Annotated[Path, typer.Argument(help="An export (.csv, .jsonl, .parquet), or Label Studio's .json.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where somebody says something else in the project, the file counts.")
+    ] = False,
 ) -> None:
     """Take labels in, each with its annotator. The same file twice changes nothing."""
     from ncalr.web import exchange
 
     _, store = _open(project)
-    count = exchange.take_in(store, exchange.read(source))
+    count = exchange.take_in(store, exchange.read(source), replace)
     store.close()
     print(f"{count} votes taken in")
 

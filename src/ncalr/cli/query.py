@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -269,17 +269,27 @@ def _write_csv(rows: list[dict[str, Any]], file: Any) -> None:
 
 def check_picks_out(out: Path, *read: Path | None) -> None:
     """As `check_out`, and raise where people have written labels into what would be replaced."""
-    from ncalr.data.tables import columns_of, open_table
-    from ncalr.errors import BadInput
+    from ncalr.data.tables import count_labels
 
     check_out(out, ".csv", ".json", ".npy", read=read)
-    if out.suffix != ".csv" or not out.is_file():
+    if out.suffix == ".csv":
+        keep_labels(out, lambda: (count_labels(out), ""), "the picks")
+
+
+def keep_labels(out: Path, lost: Callable[[], tuple[int, str]], what: str) -> None:
+    """Raise where `what` would replace a file into which people have written labels: how many, and which."""
+    from ncalr.errors import BadInput
+
+    if not out.is_file():
         return
-    for column in (name for name in columns_of(out) if name.casefold() == "label"):
-        cells = [cell for block in open_table(out).rows([column]) for cell in block.columns[column]]
-        filled = sum(bool(cell.strip()) for cell in cells)
-        if filled:
-            raise BadInput(f"{out} holds {filled:,} labels, which would be lost; write the picks to another file")
+    try:
+        count, which = lost()
+    except BadInput as error:
+        raise BadInput(
+            f"{error}. So it is not known whether {out} holds labels, which would be lost; write {what} to another file"
+        ) from None
+    if count:
+        raise BadInput(f"{out} holds {count:,} labels{which}, which would be lost; write {what} to another file")
 
 
 def check_out(out: Path, *suffixes: str, read: Iterable[Path | None] = ()) -> None:

@@ -38,9 +38,11 @@ from ncalr.data.folders import FOLDER, HUB, TABLE
 from ncalr.data.hub import is_hub
 from ncalr.data.pool import Pool
 from ncalr.data.splits import class_labels
-from ncalr.data.tables import TABLES
+from ncalr.data.tables import TABLES, endings
 from ncalr.data.views import VIEWS, Apart, part, view_of
 from ncalr.errors import BadInput, check_known
+
+ARRAYS = "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy"
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,15 @@ def load(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     """The dataset of this name, from ROOT/NAME; options in brackets, `imagenet100(size=96)`, or as arguments."""
     known, inside, written = _read_name(name)
     if inside is not None and not inside.is_dir() and not (_is_table(inside) and inside.is_file()):
-        what = " (it is a file)" if inside.exists() else ""
+        if inside.exists():
+            raise BadInput(
+                f"{inside} is a file that no dataset is read from; expected a folder, or a table, which ends in "
+                f"{endings(inside)}. Arrays: save them as {ARRAYS} (images; or vectors, for network mlp or linear) and "
+                "give their folder; in Python, ncalr.run takes a ncalr.data.Dataset of ArrayPools too"
+            )
         raise BadInput(
-            f"no {'table' if _is_table(inside) else 'folder'} {inside.absolute()}{what}; look at how it is written, or "
-            "give the path where the data lie now"
+            f"no {'table' if _is_table(inside) else 'folder'} {inside.absolute()}; look at how it is written, or give "
+            "the path where the data lie now"
         )
     entry = entry_of(known) if inside is None else _folder_kind(inside)
     chosen = {**written, **options}
@@ -172,7 +179,7 @@ def _of_folder(text: str) -> tuple[str, str, str] | None:
     path, options = cut(text.removeprefix(before))
     if not path:
         raise BadInput(f"cannot read {text!r}; write folder:PATH or folder:PATH(size=64)")
-    if not before and "/" not in path and (is_known(path) or not (Path(path).is_dir() or _is_table(Path(path)))):
+    if not before and "/" not in path and (is_known(path) or not (Path(path).exists() or _is_table(Path(path)))):
         return None
     return before, path, options
 

@@ -7,8 +7,9 @@
 
 A column of lists is written as JSON in a CSV (`"[0.1, 0.2]"`). Between the cells of a CSV are commas, or ; or tabs
 where the first line has no comma (as Excel writes it in many countries); blanks around ids, labels and the names of
-columns are no part of them. TSV files have no quotes. In a CSV, where nothing has a type, ids and labels are whole
-numbers if all of them are written as such, and texts otherwise. Parquet needs pyarrow (the extra `parquet`).
+columns are no part of them, rows of blank cells at the end none of the table. TSV files have no quotes. In a CSV, where
+nothing has a type, ids and labels are whole numbers if all of them are written as such, and texts otherwise. Parquet
+needs pyarrow (the extra `parquet`).
 """
 
 from __future__ import annotations
@@ -300,7 +301,9 @@ def _ids(source: Source, column: _Column) -> npt.NDArray[Any]:
     for value, row in zip(values, column.rows, strict=True):
         where = source.at(row)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-            raise BadInput(f"{where}: the id {column.name!r} is {value!r}, expected a whole number or a text")
+            is_empty = value in (None, "")
+            what = "is empty in this row; fill it, or take the row out" if is_empty else f"holds {value!r:.80}"
+            raise BadInput(f"{where}: the column {column.name!r} {what}; expected an id, a whole number or a text")
         if isinstance(value, int) and not _fits(value):
             raise BadInput(f"{where}: the id {value} does not fit 64 bits with a sign; write all ids as texts")
         if type(value) is not type(values[0]):
@@ -456,6 +459,20 @@ def _names_in(path: Path) -> list[str]:
     return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
+def count_labels(path: Path) -> int:
+    """How many cells of a table are filled below `label`, in whatever case: what would be lost with it."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):  # a record may have no label yet
+        records = (record for _, record in _records(path))
+        return sum(_says(value) for record in records for name, value in record.items() if name.casefold() == "label")
+    wanted = [name for name in columns_of(path) if name.casefold() == "label"]
+    blocks = open_table(path).rows(wanted) if wanted else ()
+    return sum(_says(cell) for block in blocks for column in block.columns.values() for cell in column)
+
+
+def _says(cell: Any) -> bool:
+    return cell is not None and bool(str(cell).strip())
+
+
 def stripped(names: list[str]) -> list[str]:
     """The names of columns or items as they are meant: people write blanks behind commas."""
     return [name.strip() for name in names]
@@ -513,18 +530,36 @@ def _separated(path: Path, columns: list[str], **dialect: Any) -> Iterator[Block
         places = [header.index(name) for name in columns]
         kept: list[list[str]] = []
         numbers: list[int] = []
-        for row in rows:
-            if not row:
-                continue
+        for number, row in _without_blank_end((lines.line_num, row) for row in rows):
             if len(row) != len(header):
-                raise BadInput(f"{path}, line {lines.line_num}: {len(row)} cells, the first line has {len(header)}")
+                raise BadInput(f"{path}, line {number}: {len(row)} cells, the first line has {len(header)}")
             kept.append([row[place] for place in places])
-            numbers.append(lines.line_num)
+            numbers.append(number)
             if len(kept) == BLOCK:
                 yield _turned(columns, kept, numbers)
                 kept, numbers = [], []
         if kept:
             yield _turned(columns, kept, numbers)
+
+
+def _without_blank_end(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows without empty lines, and without those at the end whose cells are all blank: spreadsheets save such.
+
+    Between others a row of blank cells is a row: where items go by their place, those behind it would move.
+    """
+    held: list[tuple[int, list[str]]] = []
+    for number, row in rows:
+        if is_blank(row):
+            held.append((number, row))
+        elif row:
+            yield from held
+            held.clear()
+            yield number, row
+
+
+def is_blank(row: Sequence[str]) -> bool:
+    """Whether there is nothing in any of several cells; one cell alone, "", is how an empty text is written."""
+    return len(row) > 1 and not any(cell.strip() for cell in row)
 
 
 def _guarded(path: Path, lines: Any) -> Iterator[list[str]]:

@@ -129,6 +129,7 @@ class _Query:
         self.notes: tuple[str, ...] = ()
         self.flat: list[str] = []  # parts of the score that are the same for all items
         self._known_labels()
+        self.notes += door.note_logits({name: self.arrays[name] for name in self.used})
         self.classes = self._count_classes(classes)
         if "statistics" in self.used or {"labelled_features", "labels"} <= self.used:
             self._make_statistics()
@@ -147,7 +148,7 @@ class _Query:
             picks = self._best(work)
         else:
             picks = self._over_scores(work)
-        return replace(picks, notes=(*self.notes, *picks.notes))
+        return replace(picks, notes=tuple(dict.fromkeys((*self.notes, *picks.notes))))  # some are of `query` too
 
     # -- one pass, a bounded list -----------------------------------------------------------------------------------
 

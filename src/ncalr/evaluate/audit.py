@@ -49,7 +49,7 @@ from ncalr.acquire.door import counted_from_one, some
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
-from ncalr.evaluate.rivals import doubts_of
+from ncalr.evaluate.rivals import RIVALS, doubts_of
 from ncalr.geometry.robust import robust_statistics, squared_distances
 from ncalr.geometry.statistics import ClassStatistics
 from ncalr.kernels import to_numpy
@@ -58,6 +58,9 @@ Floats = npt.NDArray[np.float64]
 MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find
 BY_HEART = 0.9  # of the labels that others contradict, learnt all the same; 0.96 and more, or 0.76 and less, in the log
 ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
+COLUMNS = ("rank", "id", "label", "suggested", "doubt", "wrong", "reason")
+DETAILS = ("confidence", "geometry", "dynamics", "forgotten", "disagreement", *RIVALS)
+"""What every row of an audit has, and what it may have beside."""
 
 
 @dataclass(frozen=True, eq=False)

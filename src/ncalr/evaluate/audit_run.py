@@ -5,7 +5,7 @@ Where the experiment knows the truth (a study), how well the audit did is said t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -27,6 +27,9 @@ from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.learn.suggest import class_numbers
 from ncalr.loop.journal import check_data
 from ncalr.loop.state import replay
+
+Before = Callable[[dict[Any, str]], object]
+"""Is shown the labels by id before anything is trained; what it raises ends the audit."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,9 @@ def audit_run(
     device: Any = None,
     learner: Any = None,
     rivals: Sequence[str] = (),
+    before: Before | None = None,
 ) -> AuditReport:
-    """The labels that a run has so far, judged by networks that were not shown them."""
+    """The labels that a run has so far, judged by networks that were not shown them; `before` sees the labels first."""
     experiment = read_experiment(folder)
     _check_rivals(rivals)
     dataset = load(experiment.dataset, root)
@@ -69,7 +73,9 @@ def audit_run(
         learner = tolerant_learner(experiment.network, recipe or experiment.recipe, device, change=not recipe)
     truth = dataset.labels[positions_of(dataset.pool, ids)]
     whose = {"strategy": run.strategy, "seed": run.seed}
-    return _report(whose, learner, folds, rivals, _Labels(dataset.pool, ids, given, dataset.classes, truth))
+    labelled = _Labels(dataset.pool, ids, given, dataset.classes, truth)
+    labelled.show(before)
+    return _report(whose, learner, folds, rivals, labelled)
 
 
 def audit_vectors(
@@ -82,11 +88,13 @@ def audit_vectors(
     recipe: str = "",
     device: Any = None,
     rivals: Sequence[str] = (),
+    before: Before | None = None,
 ) -> AuditReport:
     """The labels of vectors, judged by perceptrons that were not shown them: which to check again, the doubtful first.
 
     Vectors and labels are arrays, as `ncalr.suggest` takes them, or files (`ncalr.data.embeddings`). Of the report,
     `rows` has a dictionary a label, `words` what is to be said of all of them, and `summary` the same as numbers.
+    `before` is called with the labels by id before anything is trained.
     """
     _check_rivals(rivals)
     found = read_embeddings(items, labels, ids) if isinstance(items, str | Path) else _given(items, labels, ids)
@@ -98,6 +106,7 @@ def audit_vectors(
         )
     learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
+    labelled.show(before)
     return _report({"items": whose, "seed": seed}, learner, folds, rivals, labelled, found.notes)
 
 
@@ -126,6 +135,11 @@ class _Labels:
     given: Any
     classes: list[str]
     truth: Any = None
+
+    def show(self, before: Before | None) -> None:
+        """Give whoever asked for it a look at them."""
+        if before is not None:
+            before(dict(zip(self.ids.tolist(), (self.classes[number] for number in self.given), strict=True)))
 
 
 def _report(

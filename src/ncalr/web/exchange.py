@@ -32,7 +32,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.data.tables import TEXT_COLUMNS, about_header, separator, stripped
+from ncalr.data.tables import (
+    TEXT_COLUMNS,
+    about_header,
+    columns_of,
+    count_labels,
+    is_blank,
+    open_table,
+    separator,
+    stripped,
+)
 from ncalr.errors import BadInput, check_known
 from ncalr.extras import load
 from ncalr.web.media import inside
@@ -44,6 +53,7 @@ DANGEROUS = (*"=+-@\t\r\n'", *"\uff1d\uff0b\uff0d\uff20")  # the wide ones are s
 BATCH = 500
 NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
 UNNAMED = "import"  # who said what a table does not say who said
+PREDICTIONS = ("name", "label", "class", "probability")  # the columns of what a model says of all items
 LABELS = "labels.jsonl"  # beside the folders of an export as images
 FORBIDDEN = '\\:*?"<>|'
 DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{at}" for port in ("com", "lpt") for at in range(1, 10))}
@@ -78,6 +88,10 @@ class Record:
     text: str | None = None
 
 
+Placed = tuple[str, Record]
+"""Where in its file a record is, and the record."""
+
+
 def records(conn: Connection) -> Iterator[Record]:
     """The items that somebody answered, in the order of their names' rows."""
     names = projects.classes(conn)
@@ -107,8 +121,15 @@ def read(source: Path) -> list[Record]:
     form = form_of(source)
     if form is None:
         raise BadInput(f"cannot read labels from {source.name}; expected a file that ends in {', '.join(forms())}")
+    found = list(_read(source))
+    _check_agreement(source, found)
+    return [record for _, record in found]
+
+
+def _read(source: Path) -> Iterator[Placed]:
+    """The same, one after the other."""
     try:
-        return list(READERS[form](source))
+        yield from READERS[form_of(source) or ""](source)
     except BadInput as error:
         raise BadInput(f"{source}: {error}") from None
     except UnicodeDecodeError as error:
@@ -116,6 +137,42 @@ def read(source: Path) -> list[Record]:
     except (AttributeError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
         words = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise BadInput(f"{source} holds no labels that can be read ({words}); is the file whole?") from None
+
+
+def _check_agreement(source: Path, found: Iterable[Placed]) -> None:
+    """Raise where somebody says two things about an item: which of them counts is not for us to say."""
+    said: dict[Any, tuple[str, Opinion]] = {}
+    apart: list[str] = []
+    for place, record in found:
+        for vote in record.votes:  # names may be those of several lists, and the items told apart by their texts
+            first, before = said.setdefault((record.name, record.text, vote.by, vote.purpose), (place, vote))
+            if _word(before) != _word(vote):
+                whose = f" by {vote.by!r}" if vote.by != UNNAMED else ""
+                more = "" if whose else ", or say in a column by who said which"
+                both = f"is {_word(before)}{whose} in {first} and {_word(vote)} in {place}; leave one of the two{more}"
+                apart.append(f"{record.name!r} {both}")
+    if apart:
+        many = f" ({len(apart):,} rows are so)" if len(apart) > 1 else ""
+        raise BadInput(f"{source}: {apart[0]}{many}")
+
+
+def _word(vote: Opinion) -> str:
+    """What somebody said of an item."""
+    return repr(vote.label) if vote.kind == "label" else vote.kind
+
+
+def at_stake(conn: Connection, path: Path) -> tuple[int, str]:
+    """How many labels would be lost with a file if an export took its place, and which.
+
+    One that was exported here before, or holds predictions of all items, is written again, less what nobody gave as an
+    answer here: what people wrote into it, or what comes from a project that may be gone. Of others all labels count.
+    """
+    written = _written_before(path)
+    if written is not None:
+        return _strangers(conn, written), " that nobody gave in this project"
+    if form_of(path) == "labelstudio":
+        return sum(bool(task.get("annotations") or task.get("label")) for task in _tasks(path)), ""
+    return count_labels(path), ""
 
 
 def forms() -> dict[str, str]:
@@ -199,13 +256,21 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
     """
     now, count = store.clock.now(), 0
     texts: dict[str, list[int]] = {}  # the items of each text; read once, where a record goes by its text
+    taken: dict[tuple[int, int, str], str] = {}  # what a record called the item, by item, person and purpose
     for batch in batches(given, BATCH):
-        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts))
+        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts, taken=taken))
     return count
 
 
-def _take_all(conn: Connection, now: float, batch: list[Record], replace: bool, texts: dict[str, list[int]]) -> int:
-    return sum(_take(conn, now, record, _found(conn, record, texts), replace) for record in batch)
+def _take_all(
+    conn: Connection,
+    now: float,
+    batch: list[Record],
+    replace: bool,
+    texts: dict[str, list[int]],
+    taken: dict[tuple[int, int, str], str],
+) -> int:
+    return sum(_take(conn, now, record, _found(conn, record, texts), replace, taken) for record in batch)
 
 
 def _found(conn: Connection, record: Record, texts: dict[str, list[int]]) -> Any:
@@ -239,9 +304,11 @@ def _by_text(conn: Connection) -> dict[str, list[int]]:
     return found
 
 
-def _take(conn: Connection, now: float, record: Record, row: Any, replace: bool) -> int:
+def _take(
+    conn: Connection, now: float, record: Record, row: Any, replace: bool, taken: dict[tuple[int, int, str], str]
+) -> int:
     numbers = {name: at for at, name in enumerate(projects.classes(conn))}
-    taken = 0
+    count = 0
     for vote in record.votes:
         if vote.kind == "label" and vote.label not in numbers:
             raise BadInput(
@@ -254,10 +321,22 @@ def _take(conn: Connection, now: float, record: Record, row: Any, replace: bool)
             select(schema.vote).where(mine.item_id == row.id, mine.person_id == person.id, mine.purpose == vote.purpose)
         ).first()
         answer = numbers.get(vote.label or "") if vote.kind == "label" else None
+        whose = row.id, person.id, vote.purpose
+        called = taken.get(whose)
+        taken[whose] = record.name
         if there is not None and (there.kind, there.answer) == (vote.kind, answer):
             continue
         if there is not None and not replace:
-            raise BadInput(f"{vote.by!r} says something else about {record.name!r} here already; nothing is replaced")
+            old = there.kind if there.answer is None else repr(list(numbers)[there.answer])
+            if called is not None:
+                raise BadInput(
+                    f"{vote.by!r} says two things about one item: {old} of {called!r} and {_word(vote)} of "
+                    f"{record.name!r}; leave one of the two"
+                )
+            raise BadInput(
+                f"{vote.by!r} says something else about {record.name!r} in the project already: {old}, and in what is "
+                f"taken in {_word(vote)}. With --replace (in Python replace=True) the new one counts"
+            )
         before = None if there is None else there.event
         said = answers.Answer(str(uuid.uuid4()), row.key, vote.kind, vote.at, answer, before)
         reason = answers.Reason(
@@ -270,8 +349,8 @@ def _take(conn: Connection, now: float, record: Record, row: Any, replace: bool)
             present=person.active,
         )
         answers.submit(conn, now, _acting(person), said, reason)
-        taken += 1
-    return taken
+        count += 1
+    return count
 
 
 def _acting(person: people.Person) -> people.Person:
@@ -337,17 +416,19 @@ def write_cells(columns: list[str], rows: Iterable[Iterable[Any]], target: Any, 
     text.detach()
 
 
-def _read_csv(source: Path) -> Iterator[Record]:
+def _read_csv(source: Path) -> Iterator[Placed]:
     csv.field_size_limit(2**24)
     with source.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, delimiter=separator(source), strict=True)
         rows.fieldnames = stripped(list(rows.fieldnames or []))
         ours = "votes" in rows.fieldnames
         for row in rows:
+            if is_blank([cell or "" for value in row.values() for cell in (value if type(value) is list else [value])]):
+                continue  # as spreadsheets save them
             if None in row or None in row.values():
                 hint = about_header(rows.fieldnames)
                 raise ValueError(f"line {rows.line_num} has not as many cells as the first line.{hint}")
-            yield _from_plain(_typed(row) if ours else row)
+            yield f"line {rows.line_num}", _from_plain(_typed(row) if ours else row)
 
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
@@ -376,11 +457,11 @@ def _write_jsonl(given: Iterable[Record], target: Any) -> None:
         target.write((json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
-def _read_jsonl(source: Path) -> Iterator[Record]:
+def _read_jsonl(source: Path) -> Iterator[Placed]:
     with source.open(encoding="utf-8") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             if line.strip():
-                yield _from_plain(json.loads(line))
+                yield f"line {number}", _from_plain(json.loads(line))
 
 
 def _write_parquet(given: Iterable[Record], target: Any) -> None:
@@ -413,12 +494,12 @@ def _write_parquet(given: Iterable[Record], target: Any) -> None:
             out.write_table(pa.Table.from_pylist([_plain(record) for record in batch], schema=schema_))
 
 
-def _read_parquet(source: Path) -> Iterator[Record]:
+def _read_parquet(source: Path) -> Iterator[Placed]:
     _, parquet = _arrow()
     with parquet.ParquetFile(source) as file:
-        for batch in file.iter_batches(BATCH):
-            for row in batch.to_pylist():
-                yield _from_plain(row)
+        rows = (row for batch in file.iter_batches(BATCH) for row in batch.to_pylist())
+        for number, row in enumerate(rows, 1):
+            yield f"row {number}", _from_plain(row)
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -429,17 +510,20 @@ def _write_labelstudio(given: Iterable[Record], target: Any) -> None:
     """Label Studio's tasks with annotations; what it has no place for travels in `meta` of the task's data."""
     target.write(b"[")
     for at, record in enumerate(given):
-        plain = _plain(record)
-        task = {
-            "data": {
-                "ncalr": record.name,
-                ("text" if record.text is not None else "image"): record.text or record.name,
-            },
-            "meta": {"ncalr": plain},
-            "annotations": [_annotation(vote, record) for vote in record.votes if vote.kind in ("label", "skip")],
-        }
-        target.write((",\n" if at else "\n").encode() + json.dumps(task, ensure_ascii=False, allow_nan=False).encode())
+        task = json.dumps(_task(record), ensure_ascii=False, allow_nan=False)
+        target.write((",\n" if at else "\n").encode() + task.encode())
     target.write(b"\n]\n")
+
+
+def _task(record: Record) -> dict[str, Any]:
+    return {
+        "data": {
+            "ncalr": record.name,
+            ("text" if record.text is not None else "image"): record.text or record.name,
+        },
+        "meta": {"ncalr": _plain(record)},
+        "annotations": [_annotation(vote, record) for vote in record.votes if vote.kind in ("label", "skip")],
+    }
 
 
 def _annotation(vote: Opinion, record: Record) -> dict[str, Any]:
@@ -457,10 +541,10 @@ def _annotation(vote: Opinion, record: Record) -> dict[str, Any]:
     }
 
 
-def _read_labelstudio(source: Path) -> Iterator[Record]:
-    for task in json.loads(source.read_text(encoding="utf-8")):
+def _read_labelstudio(source: Path) -> Iterator[Placed]:
+    for number, task in enumerate(json.loads(source.read_text(encoding="utf-8")), 1):
         meta = (task.get("meta") or {}).get("ncalr")
-        yield _from_plain(meta) if meta else _from_task(task)
+        yield f"task {number}", _from_plain(meta) if meta else _from_task(task)
 
 
 def _from_task(task: dict[str, Any]) -> Record:
@@ -512,6 +596,54 @@ def _name_in(plain: dict[str, Any], columns: Iterable[str]) -> str | None:
     return next((str(plain[column]) for column in columns if plain.get(column) not in (None, "")), None)
 
 
+def _written_before(path: Path) -> Iterable[Record] | None:
+    """What stands in an earlier export, or in predictions of all items; None for a file of somebody else's."""
+    if form_of(path) == "labelstudio":
+        tasks = _tasks(path)  # one that was annotated since is another one
+        return [_from_plain(task["meta"]["ncalr"]) for task in tasks] if all(map(_is_ours, tasks)) else None
+    there = set(columns_of(path))
+    if there == set(PREDICTIONS):
+        blocks = (block.columns for block in open_table(path).rows(["name", "label"]))
+        pairs = (pair for columns in blocks for pair in zip(columns["name"], columns["label"], strict=True))
+        return (Record(_uncell(name) or "", "open", _uncell(label.strip())) for name, label in pairs)
+    ours = {"name", "label", "votes"} <= there <= {entry.name for entry in fields(Record)}
+    return (record for _, record in _read(path)) if ours else None
+
+
+def _tasks(path: Path) -> list[dict[str, Any]]:
+    """The tasks of Label Studio in a file; none where it holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON ({error})") from None
+    return [task for task in found if isinstance(task, dict)] if isinstance(found, list) else []
+
+
+def _is_ours(task: dict[str, Any]) -> bool:
+    """Whether an export wrote a task as it stands."""
+    meta = task.get("meta")
+    plain = meta.get("ncalr") if isinstance(meta, dict) else None
+    try:
+        return plain is not None and _task(_from_plain(plain)) == task
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _strangers(conn: Connection, given: Iterable[Record]) -> int:
+    """How many labels nobody has ever given as an answer here; one that was replaced was given."""
+    names = projects.classes(conn)
+    item, event = schema.item.c, schema.event.c
+    said = select(item.name, event.answer).join_from(schema.item, schema.event).where(event.answer.is_not(None))
+    count = 0
+    for batch in batches(given, BATCH):
+        rows = conn.execute(said.where(item.name.in_({record.name for record in batch})).distinct())
+        known = {(row.name, names[row.answer]) for row in rows}
+        for record in batch:
+            labels = {record.label, *(vote.label for vote in record.votes)} - {None}
+            count += sum((record.name, label) not in known for label in labels)
+    return count
+
+
 def _copy(source: Path, place: Path) -> None:
     """Copy into a file that is not there yet; half a copy is not left behind."""
     with source.open("rb") as old, place.open("xb") as new:
@@ -553,7 +685,7 @@ WRITERS: dict[str, Callable[[Iterable[Record], Any], None]] = {
     "parquet": _write_parquet,
     "labelstudio": _write_labelstudio,
 }
-READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
+READERS: dict[str, Callable[[Path], Iterator[Placed]]] = {
     "csv": _read_csv,
     "tsv": _read_csv,
     "jsonl": _read_jsonl,
