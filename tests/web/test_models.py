@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from ncalr.cli.app import app
 from ncalr.data.pool import ArrayPool
 from ncalr.errors import BadInput
+from ncalr.extras import installed
 from ncalr.learn.learner import Job
 from ncalr.web import exchange, models, sources, worth
 from ncalr.web.folder import Folder
@@ -107,6 +109,22 @@ def test_a_project_ends_in_a_model_that_predicts_the_rest(kind, tmp_path):
     every, _ = shop.predicted(tmp_path / "all.csv", "--all")
     assert len(every) == 24
     assert sum(bool(row["label"]) for row in every) == 16
+    learnt = shop.run("model", shop.folder.path, tmp_path / "mine").output
+    by = {"network": "resnet8", "words": "a linear model", "embeddings": "mlp" if installed("torch") else "a linear"}
+    assert by[kind] in learnt
+
+
+def test_embeddings_are_learnt_by_a_head_where_torch_is(monkeypatch):
+    pool = ArrayPool(np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32))
+    rules = projects.Settings()
+    for there, embedded, learns in ((True, True, ("mlp", "head")), (True, False, ("", "")), (False, True, ("", ""))):
+        monkeypatch.setattr(models, "installed", lambda name, there=there: there)
+        choice = Choice.of(rules, pool, embedded)
+        assert (choice.network, choice.recipe) == learns
+        assert bool(choice.freedom != 1.0) != bool(choice.network), "of the linear model alone"
+    monkeypatch.setattr(models, "installed", lambda name: True)
+    named = Choice.of(replace(rules, network="linear", recipe="head(epochs=5)"), pool, embedded=False)
+    assert (named.network, named.recipe) == ("linear", "head(epochs=5)")
 
 
 @pytest.mark.parametrize("kind", ["network", "words"])

@@ -64,11 +64,16 @@ class Choice:
     freedom: float = 1.0  # C of the logistic regression
 
     @classmethod
-    def of(cls, rules: Settings, pool: Pool) -> Choice:
-        """A network for images, where torch is installed; else a linear model on vectors or pixels."""
+    def of(cls, rules: Settings, pool: Pool, embedded: bool = False) -> Choice:
+        """A network for images and for embeddings, where torch is installed; else a linear model on vectors or pixels.
+
+        A linear model has no terminal phase: it converges at once, so FF is 0, and CMAP alone chose worse than the
+        lottery on four of five sets of embeddings (docs/log.md). On words that made no difference that could be told.
+        """
         images = len(pool.shape) == 3
-        if (images or rules.network) and installed("torch"):
-            return cls(rules.network or "resnet8", rules.recipe or "digits")
+        if (images or embedded or rules.network) and installed("torch"):
+            usual = ("resnet8", "digits") if images else ("mlp", "head")
+            return cls(rules.network or usual[0], rules.recipe or usual[1])
         return cls(freedom=FREEDOM / max(_spread(pool), 1e-12))
 
     def learner(self) -> Learner:

@@ -178,9 +178,9 @@ class Worker:
         return self._pool
 
     def learner(self, rules: Settings, pool: ArrayPool) -> Learner:
-        """What learns: a small network for images where torch is there, a linear model for vectors."""
+        """What learns: a small network for images and embeddings where torch is there, a linear model for words."""
         if self._learner is None:
-            self._choice = Choice.of(rules, pool)
+            self._choice = Choice.of(rules, pool, bool(self.folder.source().embeddings))
             self._learner = self._choice.learner()
         return self._learner
 
