@@ -68,7 +68,7 @@ function accuracy(found) {
   const whose = of === "folder" ? "On items that were set aside at random from the whole folder, each predicted before it was answered" :
     "On items drawn at random from what the strategy had left, each predicted before it was answered. As the strategy takes the harder ones first, it is rather too high";
   return tile("Model accuracy, live", el("div", { class: "figure" }, total >= FEWEST ? percent(share) : "–"),
-    el("p", {}, total >= FEWEST || !total ? `${whose}: ${between(found.control)}${total ? " items" : ""}.` : `${total} control items so far: a figure comes with ${FEWEST}.`));
+    el("p", {}, total >= FEWEST || !total ? `${whose}: ${between(found.control)}${total ? " items" : ""}.` : `${total} control item${total === 1 ? "" : "s"} so far: a figure comes with ${FEWEST}.`));
 }
 
 function agreement(found) {
