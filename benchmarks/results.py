@@ -69,9 +69,9 @@ def study_summary(rows: list[list[str]], together: str, beside: list[list[str]])
     missing = len(rows) - len(known)
     text = [
         table(["ncal against, by area", *_PLACES.values()], _counts()),
-        "*Above* and *below*: a paired t-test at 5 %, corrected for the three; *level*: within a point; *not told apart*: all else. Three seeds with photographs, ten with digits and sentences."
+        "*Above* and *below*: a paired t-test at 5 %, corrected for the three; *level*: within a point; *not told apart*: all else."
         + (f" Not measured yet: {missing} of the study's experiments." if missing else ""),
-        table(HEAD[:5], [row[:5] for row in known]),
+        table([*HEAD[:5], "seeds"], [[*row[:5], _seeds(row[0])] for row in known]),
         together,
         table(["the paper also says", "here", "could have been shown"], [[one[0], one[3], one[2]] for one in beside]),
     ]
@@ -84,6 +84,12 @@ _PLACES = {
     "not told apart from": "not told apart in",
     "below": "below in",
 }
+
+
+def _seeds(link: str) -> str:
+    """How many seeds of ncal a page has."""
+    page = next(page for page in PAGES_OF if page.title in link)
+    return str(sum(run.strategy == "ncal" for run in finished(page.experiments)))
 
 
 def _counts() -> list[list[str]]:

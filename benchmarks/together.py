@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from beyond import alike
 from study import MAIN, plan
-from verdicts import CLAIMED, FEWEST, joined_by_and, table
+from verdicts import CLAIMED, FEWEST, joined_by_and, table, word
 
 from ncalr.data.dataset import source_and_options
 from ncalr.lab import plots
@@ -105,14 +105,13 @@ def _of_the_claim(pairs: list[Signed], data_sets: int, sources: Mapping[str, Map
     for one in pairs:
         shown = one.p_holm < 0.05
         where["not told apart from" if not shown else "above" if one.median > 0 else "below"].append(one.rival)
-    against = "Does not hold" if where["below"] else "Could not be shown here"
-    word = against if not where["above"] else "Holds" if len(where["above"]) == len(pairs) else "Holds in part"
+    held = word([place for place, names in where.items() for _ in names])
     said = ", ".join(f"{words} {joined_by_and(names)}" for words, names in where.items() if names)
     once = {one.rival: one.p for one in _of_the_sources(sources)}
     unsure = [f"{p_value(once[name])} for {name}" for name in where["above"] if once[name] >= 0.05]
     least = f"; {len(sources)} sources can give no less than {2 / 2 ** len(sources):.3f}"
     more = f" With each source once p is {joined_by_and(unsure)}{least}." if unsure else ""
-    return f"{word}: over {data_sets} data sets (from {len(sources)} sources) ncal is {said}.{more}"
+    return f"{held}: over {data_sets} data sets (from {len(sources)} sources) ncal is {said}.{more}"
 
 
 def _of_the_ranks(found: dict[str, Any]) -> str:

@@ -278,11 +278,12 @@ def wrong_of(names: Collection[str], strategy: str, answers: int) -> list[str]:
 
 
 def wrong_picks(names: Collection[str], strategy: str) -> dict[int, float]:
-    """The share of wrong labels among a strategy's own picks, by seed: without those that all began with."""
-    found = {}
+    """The share of wrong labels among a strategy's own picks, by finished seed: without those that all began with."""
+    found, last = {}, noise()[next(iter(names))].end
     for seed, budgets in learnt(names, strategy).items():
-        (first, wrong_first), (last, wrong_last) = budgets[min(budgets)], budgets[max(budgets)]
-        found[seed] = (last * wrong_last - first * wrong_first) / (last - first)
+        if last in budgets:
+            (began, wrong_first), (all_, wrong_last) = budgets[min(budgets)], budgets[last]
+            found[seed] = (all_ * wrong_last - began * wrong_first) / (all_ - began)
     return found
 
 

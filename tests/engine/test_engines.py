@@ -190,7 +190,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
     monkeypatch.setattr(cluster, "load", lambda *_: Alone())
     with socket.create_server(("127.0.0.1", 0)) as head:
         free = head.getsockname()[1]
-    for address in ("auto", f"127.0.0.1:{free}", f"ray://127.0.0.1:{free}", "[::1]:99999"):
+    for address in ("auto", f"127.0.0.1:{free}", f"ray://127.0.0.1:{free}", "[::1]:99999", "ray://.bad:10001", "h:²"):
         with pytest.raises(
             BadInput, match=re.escape(f"no Ray cluster was found at address={address!r}; start one there")
         ):

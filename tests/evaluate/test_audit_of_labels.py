@@ -80,6 +80,8 @@ def test_margins_of_labels_that_were_learnt_by_heart_are_left_out(given):
     np.testing.assert_allclose(found.doubt, np.mean(rest, axis=0))
     assert any("learnt them by heart" in note for note in found.notes)
     assert "dynamics" in found.rows(1)[0], "it is shown all the same"
+    assert (found.suggested[found.order[:100]] == truth[found.order[:100]]).mean() > 0.8, "nor has it a veto"
+    assert not any("late checkpoints" in reason for reason in found.reasons)
     assert auroc(-found.doubt[~bad], -found.doubt[bad]) > 0.9
     refused = audit(labels=labels, log=log_of(logits, labels), classes=5, draws=0, **arrays)
     assert not any("by heart" in note for note in refused.notes)
@@ -115,6 +117,7 @@ def test_an_item_does_not_vouch_for_its_own_label():
         others = max(cosine(row, statistics.means[other]) for other in range(4) if other != label)
         assert found[at] == pytest.approx(others - cosine(row, mean), abs=1e-9)
     assert found[9] == pytest.approx(np.median(found[:9])), "no more doubtful than others"
+    assert audit(features, labels=labels, classes=5, draws=0).reasons[9].startswith("the only label of its class")
 
 
 def test_rows_are_plain_and_carry_reasons():

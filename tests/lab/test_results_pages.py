@@ -326,6 +326,9 @@ def test_wrong_labels_among_the_picks_are_compared_with_those_of_random_ones(res
     (results.journals.NOISE / "wrong.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = module("wrong_labels").wrong_picks(["worst-plain"], "margin")
     assert found == pytest.approx({0: 0.45, 1: 0.451, 2: 0.452})
+    begun = {**lines[0], "strategy": "margin", "seed": 3}
+    (results.journals.NOISE / "wrong.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, begun]))
+    assert module("wrong_labels").wrong_picks(["worst-plain"], "margin") == found, "not before it has ended"
     gains = {"random": 0.0, "margin": 0.02, "badge": 0.02, "ncal": 0.04}
 
     def run(name, gain, seed):

@@ -1090,6 +1090,37 @@ def test_an_export_replaces_an_earlier_one_unless_somebody_wrote_into_it(labelle
         refused(again, "holds 4 labels, which would be lost")
 
 
+@pytest.mark.parametrize("found", [{"n0": "a"}, [["n0", "a"]], {"annotations": [{"category_id": 1}]}, {}, [1]])
+def test_json_that_is_no_tasks_may_hold_labels(labelled, tmp_path, found):
+    out = tmp_path / "hand.json"
+    out.write_text(json.dumps(found))
+    refused(("labels", "export", labelled, out), "holds no tasks of Label Studio", "it is not known whether")
+
+
+def test_predictions_are_told_by_their_form_too(labelled, tmp_path):
+    """They are written as CSV alone: the same columns elsewhere are somebody else's, whatever their values are."""
+    out = tmp_path / "predicted.jsonl"
+    row = {"name": 7, "label": None, "class": "a", "probability": 0.5}
+    out.write_text(json.dumps(row))
+    assert run("labels", "export", labelled, out).output.startswith("3 items written"), "no label is at stake"
+    out.write_text(json.dumps({**row, "label": "a"}))
+    refused(("labels", "export", labelled, out), "holds 1 labels, which would be lost")
+
+
+@pytest.mark.parametrize("replace_", [False, True])
+def test_one_item_under_two_names_has_one_answer(notes, monkeypatch, replace_):
+    started(monkeypatch, notes, "--classes", "a,=b", "--no-browser")
+    store = Folder.beside(notes).open()
+    both = [
+        Record(name, "open", votes=(Opinion("ann", "label", said),), text="word 3")
+        for name, said in (("x", "a"), ("y", "=b"))
+    ]
+    with pytest.raises(BadInput, match="'ann' says two things about one item"):
+        exchange.take_in(store, both, replace=replace_)
+    assert store.read(lambda conn: conn.execute(schema.vote.select()).all()) == [], "nothing is taken in"
+    store.close()
+
+
 def test_what_holds_no_labels_is_replaced_by_an_export(labelled, tmp_path):
     for name, content in (
         ("a.csv", ""),
@@ -1097,8 +1128,6 @@ def test_what_holds_no_labels_is_replaced_by_an_export(labelled, tmp_path):
         ("c.csv", "rank,id,score\n1,n0,0.5\n"),
         ("d.jsonl", ""),
         ("e.jsonl", '{"id": "n0"}\n'),
-        ("f.json", '{"strategy": "ncal"}'),
-        ("g.json", "[1]"),
     ):
         (tmp_path / name).write_text(content)
         assert run("labels", "export", labelled, tmp_path / name).output.startswith("3 items written"), name

@@ -50,13 +50,22 @@ def held(path: Path, about: str = "") -> Iterator[None]:
                 _lock(file.fileno(), False)
 
 
-def _lock(file: int, take: bool) -> None:
-    """Take a lock on an open file or give it back; `OSError` where another has it."""
+def wait_for(file: int) -> None:
+    """Wait for the lock of an open file, which ends when it is closed; nothing where there are none to be had."""
+    try:
+        _lock(file, True, wait=True)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+
+
+def _lock(file: int, take: bool, wait: bool = False) -> None:
+    """Take a lock on an open file or give it back; `OSError` where another has it (on Windows after ten seconds)."""
     if unix := _module("fcntl"):
-        unix.flock(file, unix.LOCK_EX | unix.LOCK_NB if take else unix.LOCK_UN)
+        unix.flock(file, unix.LOCK_EX | (0 if wait else unix.LOCK_NB) if take else unix.LOCK_UN)
     elif windows := _module("msvcrt"):
         os.lseek(file, FAR, os.SEEK_SET)
-        windows.locking(file, windows.LK_NBLCK if take else windows.LK_UNLCK, 1)
+        windows.locking(file, (windows.LK_LOCK if wait else windows.LK_NBLCK) if take else windows.LK_UNLCK, 1)
     else:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 

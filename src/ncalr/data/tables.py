@@ -143,8 +143,8 @@ def read_labels(
 
     Texts become classes in alphabetical order, or in that of `classes`; whole numbers are class numbers already, from 0
     on (a warning says where they seem to count from 1). An empty cell is an error, unless `missing` says which number
-    stands for it (-1, say). With `id_column` and `ids`, those of a pool, the labels come in the pool's order: so a CSV
-    of file names and labels serves an `ImagePool`.
+    stands for it (-1, say); rows at the end of a CSV with several cells, all blank, are none. With `id_column` and
+    `ids`, those of a pool, labels come in the pool's order: so a CSV of file names and labels serves an `ImagePool`.
     """
     if (id_column is None) != (ids is None):
         raise BadInput("to bring labels into a pool's order, give both: id_column, and ids, those of the pool")

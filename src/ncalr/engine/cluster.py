@@ -129,8 +129,10 @@ def start(ray: Any, address: str | None, workers: int | None) -> None:
     _forget_token(ray)
     try:
         ray.init(**how, log_to_driver=False, logging_level="ERROR")
-    except ConnectionError:  # "auto" where no cluster runs
-        raise BadInput(_NOBODY.format(address=address)) from None
+    except ConnectionError as error:  # "auto" where no cluster runs
+        if address is None:
+            raise
+        raise BadInput(_NOBODY.format(address=address)) from error
 
 
 _NOBODY = (
@@ -147,7 +149,7 @@ def _answers(address: str) -> bool:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=10):
             return True
-    except (OSError, OverflowError):
+    except (OSError, OverflowError, ValueError):  # nobody there, no such port, no such name
         return False
 
 

@@ -50,13 +50,13 @@ from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate.noise_share import NoiseShare, noise_share
 from ncalr.evaluate.rivals import RIVALS, doubts_of
-from ncalr.geometry.robust import robust_statistics, squared_distances
-from ncalr.geometry.statistics import ClassStatistics
+from ncalr.geometry.robust import trimmed_statistics
 from ncalr.kernels import to_numpy
 
 Floats = npt.NDArray[np.float64]
 MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find
 BY_HEART = 0.9  # of the labels that others contradict, learnt all the same; 0.96 and more, or 0.76 and less, in the log
+ALONE = "the only label of its class among those that were judged together"
 ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
 COLUMNS = ("rank", "id", "label", "suggested", "doubt", "wrong", "reason")
 DETAILS = ("confidence", "geometry", "dynamics", "forgotten", "disagreement", *RIVALS)
@@ -172,11 +172,12 @@ def audit(
             "the log agrees with nearly all labels that other signs contradict, as that of a network which learnt them "
             "by heart: its margins are left out of the doubt"
         )
-    told = [name for name in ("geometry", "dynamics") if name in signs and not (heart and name == "dynamics")]
-    mixed = told if len(told) == 2 or "confidence" not in signs else [*told, "confidence"]
+    believed = {name: sign for name, sign in signs.items() if not (heart and name == "dynamics")}
+    told = [name for name in ("geometry", "dynamics") if name in believed]
+    mixed = told if len(told) == 2 or "confidence" not in believed else [*told, "confidence"]
     doubt = np.mean([normal_scores(signs[name]) for name in mixed], axis=0)
-    suggested = _suggested(given, signs, nearest, share)
-    reasons = _reasons(given, suggested, signs, nearest, logits, log)
+    suggested = _suggested(given, believed, nearest, share)
+    reasons = _reasons(given, suggested, believed, nearest, logits, log)
     return Audit(doubt, signs, given, suggested, reasons, share, details, tuple(notes))
 
 
@@ -213,10 +214,12 @@ def _geometry(features: Any, given: Any, classes: int, folds: Any) -> tuple[Floa
 
 
 def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """How far the best other class mean is nearer than the own one; an item that is alone in its class is as others."""
-    found = robust_statistics(features, given, classes, method="trimmed")
+    """How far the best other class mean is nearer than the own one; an item that is alone in its class is as others.
+
+    Of such an item nothing is known: its class has no other mean, so it is named in the place of the nearest one.
+    """
+    found, inside = trimmed_statistics(features, given, classes)
     centred, centre = found.centred()
-    inside = _inside(features, given, found)
     cosines = np.empty((len(given), classes))
     for start in range(0, len(given), 8192):
         here = slice(start, start + 8192)
@@ -231,17 +234,8 @@ def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.
     sign, nearest = _against(cosines, given)
     alone = np.isnan(sign)
     sign[alone] = 0.0 if alone.all() else np.median(sign[~alone])
+    nearest[alone] = given[alone]
     return sign, nearest
-
-
-def _inside(features: Any, given: Any, found: ClassStatistics) -> npt.NDArray[np.bool_]:
-    """Which items the trimmed means are of: the nearest to them."""
-    inside = np.empty(len(given), bool)
-    for label in np.flatnonzero(found.counts):
-        own = np.flatnonzero(given == label)
-        far = squared_distances(features[own], found.means[label])
-        inside[own] = far <= np.partition(far, found.counts[label] - 1)[found.counts[label] - 1]
-    return inside
 
 
 def _unit(rows: Floats) -> Floats:
@@ -270,8 +264,8 @@ def _suggested(
     """The likeliest class by model and label together; without logits another one where every sign speaks for it."""
     if share is not None:
         return np.asarray(share.posterior.argmax(axis=1), np.int64)
-    votes = np.stack([*nearest.values()])
-    against = np.stack([signs[name] > 0 for name in nearest])
+    votes = np.stack([nearest[name] for name in signs])
+    against = np.stack([sign > 0 for sign in signs.values()])
     agreed = (votes == votes[0]).all(axis=0) & against.all(axis=0)
     return np.asarray(np.where(agreed, votes[0], given), np.int64)
 
@@ -298,7 +292,7 @@ def _reasons(
                 f"out of sample class {other} has {probs[at, other]:.0%}, the label {probs[at, given[at]]:.0%}"
             )
         elif name == "geometry":
-            words.append(_nearness(signs[name][at], other))
+            words.append(_nearness(signs[name][at], other) if other != given[at] else ALONE)
         else:
             assert late is not None  # noqa: S101 (dynamics come from a log)
             rank = "is seen more" if signs[name][at] > 0 else "comes second"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data.dataset import Dataset, load
+from ncalr.data.files import wait_for
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, check_known
 from ncalr.evaluate.subjects import Place, Subject, kept, places, subjects_at
@@ -179,11 +180,9 @@ def _append(run: Run, line: Line) -> None:
 
     Locked: another evaluation, of other tasks perhaps, may be writing here, and what it wrote is no torn line.
     """
-    import fcntl
-
     path = run.journal.folder / EVALUATIONS
     with path.open("ab+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_for(file.fileno())
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
         file.write(json.dumps(plain(line), allow_nan=False).encode() + b"\n")

@@ -41,7 +41,7 @@ precision; sums are float64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -128,13 +128,35 @@ def robust_statistics(
         )
     if method == "weighted":
         return weighted_statistics(features, labels, weights, classes)
+    if method == "trimmed":
+        return trimmed_statistics(features, labels, classes, trim=trim, rounds=rounds)[0]
+    return _final_statistics(features, labels, classes, lambda _, own: _median(own))
+
+
+def trimmed_statistics(
+    features: Any, labels: Any, classes: int, *, trim: float = 0.5, rounds: int = 10
+) -> tuple[ClassStatistics, npt.NDArray[np.bool_]]:
+    """The same with `trimmed`, and which items (m,) the means are of."""
+    _check_trimming(trim, rounds)
+    labels = to_numpy(labels)
+    inside = np.zeros(len(labels), bool)
+
+    def trimmed(c: int, own: Any) -> ClassStatistics:
+        found, inside[labels == c] = _trimmed(own, trim, rounds)
+        return found
+
+    return _final_statistics(features, labels, classes, trimmed), inside
+
+
+def _final_statistics(
+    features: Any, labels: Any, classes: int, of: Callable[[int, Any], ClassStatistics]
+) -> FinalStatistics:
     features, labels = to_numpy(features), to_numpy(labels)
     empty = _empty(features, classes)
     empty.check(features, labels)
-    _check_trimming(trim, rounds)
     counts, means, scatter = empty.counts.copy(), empty.means.copy(), empty.scatter.copy()
     for c, own in _by_class(features, labels, classes):
-        one = _trimmed(own, trim, rounds) if method == "trimmed" else _median(own)
+        one = of(c, own)
         counts[c], means[c], scatter[c] = one.counts[0], one.means[0], one.scatter[0]
     return FinalStatistics(counts, means, scatter)
 
@@ -158,7 +180,7 @@ def trimmed_mean(points: Any, trim: float = 0.5, rounds: int = 10) -> Floats:
     [1.0]
     """
     _check_trimming(trim, rounds)
-    return np.asarray(_trimmed(_as_points(points), trim, rounds).means[0], np.float64)
+    return np.asarray(_trimmed(_as_points(points), trim, rounds)[0].means[0], np.float64)
 
 
 def geometric_median(points: Any, *, tolerance: float = 1e-7, iterations: int = 200) -> Floats:
@@ -220,21 +242,21 @@ def _of_block(features: Floats, labels: Any, weights: Floats, classes: int) -> W
     return _weighted(_Sums(total, member.power(2).sum(axis=1), means, scatter))
 
 
-def _trimmed(own: Any, trim: float, rounds: int) -> ClassStatistics:
-    """Statistics of the items kept."""
+def _trimmed(own: Any, trim: float, rounds: int) -> tuple[ClassStatistics, npt.NDArray[np.bool_]]:
+    """Statistics of the items kept, and which these are."""
     n = len(own)
     keep = max(n - int(trim * n + 1e-9), n // 2 + 1)
     kept = np.ones(n, bool)
     if keep == n:
-        return _plain(own)
+        return _plain(own), kept
     centre = _coordinate_median(own)
     for _ in range(rounds):
-        squared = squared_distances(own, centre)
+        squared = _squared_distances(own, centre)
         before, kept = kept, squared <= np.partition(squared, keep - 1)[keep - 1]  # ties at the edge stay, in any order
         if np.array_equal(before, kept):
             break
         centre = _mean_of(own, kept)
-    return _plain(own[kept])
+    return _plain(own[kept]), kept
 
 
 def _mean_of(own: Any, kept: npt.NDArray[np.bool_]) -> Floats:
@@ -246,7 +268,7 @@ def _mean_of(own: Any, kept: npt.NDArray[np.bool_]) -> Floats:
 
 def _median(own: Any) -> ClassStatistics:
     centre = geometric_median(own)
-    scatter = len(own) * np.median(squared_distances(own, centre))
+    scatter = len(own) * np.median(_squared_distances(own, centre))
     return ClassStatistics(np.array([len(own)]), centre[None], np.array([scatter]))
 
 
@@ -277,7 +299,7 @@ def _pull(points: Any, centre: Floats) -> tuple[Floats, float, int]:
     return pull, weight, here
 
 
-def squared_distances(points: Any, centre: Floats) -> Floats:
+def _squared_distances(points: Any, centre: Floats) -> Floats:
     squared = np.empty(len(points))
     for rows in blocks(points, _CACHED_BYTES):
         away = points[rows].astype(np.float64) - centre

@@ -326,13 +326,13 @@ def _take(
         taken[whose] = record.name
         if there is not None and (there.kind, there.answer) == (vote.kind, answer):
             continue
+        old = "" if there is None else there.kind if there.answer is None else repr(list(numbers)[there.answer])
+        if there is not None and called is not None:
+            raise BadInput(
+                f"{vote.by!r} says two things about one item: {old} of {called!r} and {_word(vote)} of "
+                f"{record.name!r}; leave one of the two"
+            )
         if there is not None and not replace:
-            old = there.kind if there.answer is None else repr(list(numbers)[there.answer])
-            if called is not None:
-                raise BadInput(
-                    f"{vote.by!r} says two things about one item: {old} of {called!r} and {_word(vote)} of "
-                    f"{record.name!r}; leave one of the two"
-                )
             raise BadInput(
                 f"{vote.by!r} says something else about {record.name!r} in the project already: {old}, and in what is "
                 f"taken in {_word(vote)}. With --replace (in Python replace=True) the new one counts"
@@ -602,7 +602,7 @@ def _written_before(path: Path) -> Iterable[Record] | None:
         tasks = _tasks(path)  # one that was annotated since is another one
         return [_from_plain(task["meta"]["ncalr"]) for task in tasks] if all(map(_is_ours, tasks)) else None
     there = set(columns_of(path))
-    if there == set(PREDICTIONS):
+    if there == set(PREDICTIONS) and form_of(path) == "csv":  # as which alone they are written
         blocks = (block.columns for block in open_table(path).rows(["name", "label"]))
         pairs = (pair for columns in blocks for pair in zip(columns["name"], columns["label"], strict=True))
         return (Record(_uncell(name) or "", "open", _uncell(label.strip())) for name, label in pairs)
@@ -611,12 +611,14 @@ def _written_before(path: Path) -> Iterable[Record] | None:
 
 
 def _tasks(path: Path) -> list[dict[str, Any]]:
-    """The tasks of Label Studio in a file; none where it holds something else."""
+    """The tasks of Label Studio in a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInput(f"{path} is not JSON ({error})") from None
-    return [task for task in found if isinstance(task, dict)] if isinstance(found, list) else []
+    if not isinstance(found, list) or not all(isinstance(task, dict) for task in found):
+        raise BadInput(f"{path} holds no tasks of Label Studio; expected a list of objects")
+    return found
 
 
 def _is_ours(task: dict[str, Any]) -> bool:
