@@ -37,6 +37,7 @@ def test_picks_are_open_items_and_the_head_is_told_of(problem, head, strategy):
     assert picks.ids.min() >= M
     name = {"torch": "a perceptron", "sklearn": "a logistic regression"}[head]
     assert picks.notes[0].startswith(f"{name} learnt {M} labels of 3 classes")
+    assert any("take strategy margin" in note for note in picks.notes) == (head == "sklearn" and "ncal" in strategy)
     assert picks.ids.tolist() == suggest(12, *problem, strategy).ids.tolist()
 
 

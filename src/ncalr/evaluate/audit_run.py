@@ -24,6 +24,7 @@ from ncalr.evaluate.crossfit import crossfit
 from ncalr.evaluate.ood_metrics import aupr_out, auroc
 from ncalr.evaluate.rivals import doubts_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
+from ncalr.learn.recipes import HEAD
 from ncalr.learn.suggest import class_numbers
 from ncalr.loop.journal import check_data
 from ncalr.loop.state import replay
@@ -104,7 +105,7 @@ def audit_vectors(
         raise BadInput(
             f"{whose}: {known.sum()} of {len(known)} items have a label; an audit with {folds} folds needs {2 * folds}"
         )
-    learner = tolerant_learner("mlp", recipe or "head", device, change=not recipe)
+    learner = tolerant_learner(HEAD[0], recipe or HEAD[1], device, change=not recipe)
     labelled = _Labels(found.pool, found.pool.ids[known], found.labels[known], found.classes)
     labelled.show(before)
     return _report({"items": whose, "seed": seed}, learner, folds, rivals, labelled, found.notes)

@@ -25,6 +25,8 @@ from ncalr.acquire.spec import Spec, parse
 from ncalr.errors import BadInput, check_known
 
 SCHEDULES = ("constant", "step", "cosine")
+HEAD = ("mlp", "head")
+"""Network and recipe for vectors that are ready-made, wherever nobody names others."""
 
 
 @dataclass(frozen=True)

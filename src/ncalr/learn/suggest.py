@@ -25,6 +25,7 @@ from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
+from ncalr.learn.recipes import HEAD
 from ncalr.types import Picks
 
 PLAIN = frozenset({"features", "labelled_features", "labels"})
@@ -84,6 +85,8 @@ def suggest(
         model = learner.fit(Job(pool, ids[known], labels[known], classes or 0, seed, needs=needs))
         evidence = {"ids": model.watched, **model.evidence()}
         notes = (_words(name, model.record, labels[known]), *model.record.notes)
+        if "checkpoint_predictions" in needs and not installed("torch"):
+            notes = (*notes, SETTLED)
     count = classes or int(labels.max()) + 1 or None
     picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
     return replace(picks, notes=(*notes, *picks.notes))
@@ -157,12 +160,18 @@ def _plain(needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any) -> d
     return found
 
 
+SETTLED = (
+    "a model that settles at once shows no fluctuation, and what is left of NCAL-R chose worse than the lottery on "
+    "most vectors that were tried: install torch (pip install 'ncalr[torch]'), or take strategy margin"
+)
+
+
 def _head(device: Any) -> tuple[Learner, str]:
     """What learns on vectors here, and how a note calls it."""
     if installed("torch"):
         from ncalr.learn.torch_learner import TorchLearner
 
-        return TorchLearner("mlp", "head", device=device), "a perceptron"
+        return TorchLearner(*HEAD, device=device), "a perceptron"
     if installed("sklearn"):
         from sklearn.linear_model import LogisticRegression
 

@@ -35,6 +35,7 @@ from ncalr.errors import BadInput
 from ncalr.evaluate.calibration import probabilities
 from ncalr.extras import installed
 from ncalr.learn.learner import Learner, Model
+from ncalr.learn.recipes import HEAD
 from ncalr.learn.sklearn_learner import vectors
 from ncalr.web import sources
 from ncalr.web.folder import Folder, Source
@@ -72,7 +73,7 @@ class Choice:
         """
         images = len(pool.shape) == 3
         if (images or embedded or rules.network) and installed("torch"):
-            usual = ("resnet8", "digits") if images else ("mlp", "head")
+            usual = ("resnet8", "digits") if images else HEAD
             return cls(rules.network or usual[0], rules.recipe or usual[1])
         return cls(freedom=FREEDOM / max(_spread(pool), 1e-12))
 
