@@ -14,6 +14,7 @@ from typing import Any
 import acquisition
 import acquisition_gpu
 import collapse_digits
+import heads
 import numpy as np
 import ood
 import photos
@@ -29,7 +30,18 @@ RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
 
 def write() -> None:
     """All of it."""
-    for module in (acquisition, acquisition_gpu, training_gpu, scale, ood, probe, reliability, collapse_digits, photos):
+    for module in (
+        acquisition,
+        acquisition_gpu,
+        training_gpu,
+        scale,
+        ood,
+        probe,
+        reliability,
+        collapse_digits,
+        photos,
+        heads,
+    ):
         module.write()
     fill(README, "gpu", picks_on_a_gpu())
     fill(README, "training", training_on_a_gpu())

@@ -266,16 +266,19 @@ function upkeep() {
 }
 
 let draft = null; // guidelines that are written and not saved: whoever looks at an item meanwhile finds them again
+let kept = ""; // what was said when they were saved last: the view may be drawn anew before the answer is there
 function owner(settings, project, model) {
   const words = el("textarea", { class: "field", "aria-label": "Guidelines" });
+  if (draft === project.guideline.text) draft = null; // saved, and this is of afterwards
   words.value = draft ?? project.guideline.text;
-  words.addEventListener("input", () => { draft = words.value; });
-  const told = el("p", { role: "status" });
+  const told = el("p", { role: "status", id: "guidelines-told" }, kept);
+  words.addEventListener("input", () => { draft = words.value; kept = told.textContent = ""; });
   const write = async () => {
     const { version } = await ask("PUT", "/api/guideline", { text: words.value });
     project.guideline = { version, text: words.value };
-    draft = null;
-    told.textContent = `Saved as version ${version}; every answer from now on is stored with it.`;
+    draft = words.value;
+    kept = `Saved as version ${version}; every answer from now on is stored with it.`;
+    (document.getElementById("guidelines-told") ?? told).textContent = kept;
     document.dispatchEvent(new CustomEvent("guideline"));
   };
   const links = [["csv", "CSV"], ["jsonl", "JSONL"], ["parquet", "Parquet"], ["labelstudio", "Label Studio"]].map(([form, name]) => el("a", { href: `/api/export?form=${form}`, download: "", id: `export-${form}` }, el("button", { tabindex: -1 }, name)));
