@@ -66,6 +66,40 @@ def test_the_team_view_goes_on_saying_what_is_so_and_leaves_what_is_written(brow
     assert own.troubles == []
 
 
+def test_guidelines_that_are_saved_while_the_view_is_drawn_anew(browser, site):
+    """The answer comes to a view that is no more: what was saved is shown and said, until somebody writes anew."""
+    site.desk.project(items=4)
+    own = visit(browser, site, "own", "owner").ready()
+    page, waiting = own.page, []
+
+    def again():
+        page.click("#view-label")
+        page.evaluate("document.querySelector('#team textarea').dataset.old = 'yes'")
+        page.click("#view-team")
+        page.wait_for_selector("#team textarea:not([data-old])")
+
+    page.click("#view-team")
+    page.fill("#team textarea", "# Mine")
+    page.route("**/api/guideline", lambda route: waiting.append(route))
+    page.click("text=Save guidelines")
+    again()
+    assert page.input_value("#team textarea") == "# Mine"
+    waiting[0].continue_()
+    page.wait_for_selector("text=Saved as version 2")
+    assert page.input_value("#team textarea") == "# Mine"
+    again()
+    assert "Saved as version 2" in page.inner_text("#team")
+    page.click("text=Save guidelines")
+    page.fill("#team textarea", "# Written on")  # before the answer is there
+    waiting[1].continue_()
+    page.wait_for_selector("text=Saved as version 3")
+    again()
+    assert page.input_value("#team textarea") == "# Written on"
+    assert "Saved as version" not in page.inner_text("#team"), "of this nothing is"
+    assert site.desk.store.read(projects.guideline) == "# Mine"
+    assert own.troubles == []
+
+
 def test_an_owner_looks_through_the_items_of_a_class_changes_one_and_has_one_asked_again(browser, site):
     site.desk.project(items=8)
     site.desk.person("own", "owner")

@@ -266,19 +266,19 @@ function upkeep() {
 }
 
 let draft = null; // guidelines that are written and not saved: whoever looks at an item meanwhile finds them again
-let kept = ""; // what was said when they were saved last: the view may be drawn anew before the answer is there
+let saved = null; // the version that was saved last, and what was said of it: the view may be drawn anew meanwhile
 function owner(settings, project, model) {
   const words = el("textarea", { class: "field", "aria-label": "Guidelines" });
-  if (draft === project.guideline.text) draft = null; // saved, and this is of afterwards
   words.value = draft ?? project.guideline.text;
-  const told = el("p", { role: "status", id: "guidelines-told" }, kept);
-  words.addEventListener("input", () => { draft = words.value; kept = told.textContent = ""; });
+  const told = el("p", { role: "status", id: "guidelines-told" }, saved?.version === project.guideline.version ? saved.said : "");
+  words.addEventListener("input", () => { draft = words.value; saved = null; told.textContent = ""; });
   const write = async () => {
-    const { version } = await ask("PUT", "/api/guideline", { text: words.value });
-    project.guideline = { version, text: words.value };
-    draft = words.value;
-    kept = `Saved as version ${version}; every answer from now on is stored with it.`;
-    (document.getElementById("guidelines-told") ?? told).textContent = kept;
+    const text = words.value;
+    const { version } = await ask("PUT", "/api/guideline", { text });
+    project.guideline = { version, text };
+    const said = `Saved as version ${version}; every answer from now on is stored with it.`;
+    if ((draft ?? text) === text) [draft, saved] = [null, { version, said }]; // nothing was written since
+    ($("guidelines-told") ?? told).textContent = said;
     document.dispatchEvent(new CustomEvent("guideline"));
   };
   const links = [["csv", "CSV"], ["jsonl", "JSONL"], ["parquet", "Parquet"], ["labelstudio", "Label Studio"]].map(([form, name]) => el("a", { href: `/api/export?form=${form}`, download: "", id: `export-${form}` }, el("button", { tabindex: -1 }, name)));
