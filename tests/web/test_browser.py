@@ -166,6 +166,23 @@ def test_fifty_answers_given_without_a_network_survive_a_closed_tab_and_arrive_o
     assert len(site.desk.rows(schema.vote)) == 3
 
 
+def test_what_is_heard_late_of_the_session_before_does_not_end_the_new_one(browser, site):
+    site.desk.project(items=30)
+    me = visit(browser, site).ready()
+    me.press("1")
+    me.saved()
+    late = []
+    me.page.route("**/api/answers/*", lambda route: late.append(route) if not late else route.continue_())
+    me.press("2")
+    me.page.context.clear_cookies()
+    me.page.wait_for_selector("#door:not([hidden])", timeout=30000)
+    me.page.fill("#token", site.link("ann"))
+    me.page.keyboard.press("Enter")
+    me.ready()
+    late[0].fulfill(status=401, json={"detail": "the session is over"})
+    me.saved()
+
+
 def test_an_ended_session_keeps_the_answers_until_somebody_is_back(browser, site):
     site.desk.project(items=30)
     me = visit(browser, site).ready()

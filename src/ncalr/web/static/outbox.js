@@ -22,6 +22,7 @@ export class Outbox {
     this.prefix = `${PREFIX}${person}:`;
     this.listener = listener;
     this.stopped = null; // "out" while the session is over
+    this.session = 0; // how often somebody has come back
     this.pause = 500;
     this.notBefore = 0; // when the server asked us to wait
     this.memory = new Map(); // where storage is full or forbidden, the tab itself keeps them
@@ -70,6 +71,7 @@ export class Outbox {
 
   resume() {
     this.stopped = null;
+    this.session += 1;
     this.hurry();
   }
 
@@ -97,6 +99,7 @@ export class Outbox {
 
   async send() {
     for (let next = this.waiting()[0]; next && !this.stopped; next = this.waiting()[0]) {
+      const { session } = this;
       try {
         const { id } = await ask("PUT", `/api/answers/${next.id}`, next.body);
         if (id !== next.id) throw new Problem(0, "no connection"); // not our server: it would have said what it stored
@@ -104,7 +107,10 @@ export class Outbox {
         this.pause = 500;
         this.tell();
       } catch (problem) {
-        if (problem.out || problem.status === 403) this.stopped = "out";
+        if (problem.out || problem.status === 403) {
+          if (session !== this.session) continue; // of before somebody came back
+          this.stopped = "out";
+        }
         else if (!problem.gone) {
           this.drop(next.id); // the server will never take it: say so, with both values where there are two
           this.tell({ message: problem.message, facts: problem.facts, answer: next });
