@@ -1,6 +1,6 @@
 """ncalr: reliable active learning from unreliable labels.
 
-    ncalr.suggest(500, vectors, labels)           the next items to label, from vectors and the labels so far
+    ncalr.suggest(vectors, labels, k=500)           the next items to label, from vectors and the labels so far
     ncalr.audit_vectors(vectors, labels)          which of those labels to check again
     ncalr.query("ncal", 500, features=…, …)       the next items, from the arrays of your own model
     ncalr.audit(features, logits, labels)         which labels to check, from the arrays of your own model

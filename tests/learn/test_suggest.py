@@ -32,19 +32,19 @@ def head(request, monkeypatch):
 
 @pytest.mark.parametrize("strategy", ["ncal", "margin", "badge", "ncal(fusion=rank)"])
 def test_picks_are_open_items_and_the_head_is_told_of(problem, head, strategy):
-    picks = suggest(12, *problem, strategy)
+    picks = suggest(*problem, 12, strategy)
     assert len(set(picks.ids.tolist())) == 12
     assert picks.ids.min() >= M
     name = {"torch": "a perceptron", "sklearn": "a logistic regression"}[head]
     assert picks.notes[0].startswith(f"{name} learnt {M} labels of 3 classes")
     assert any("take strategy margin" in note for note in picks.notes) == (head == "sklearn" and "ncal" in strategy)
-    assert picks.ids.tolist() == suggest(12, *problem, strategy).ids.tolist()
+    assert picks.ids.tolist() == suggest(*problem, 12, strategy).ids.tolist()
 
 
 def test_doubtful_items_come_first(problem, head):
     """The most doubtful items of the margin strategy lie between the bunches."""
     vectors, labels = problem
-    picks = suggest(20, vectors, labels, "margin")
+    picks = suggest(vectors, labels, 20, "margin")
     nearest = np.sort(np.linalg.norm(vectors[:, None] - 3 * np.eye(6)[None, :3], axis=2), axis=1)
     gap = nearest[:, 1] - nearest[:, 0]
     assert gap[picks.ids].mean() < 0.6 * gap[M:].mean()
@@ -53,12 +53,12 @@ def test_doubtful_items_come_first(problem, head):
 def test_ids_and_what_is_excluded(problem):
     vectors, labels = problem
     names = np.array([f"item {at}" for at in range(N)])
-    first = suggest(5, vectors, labels, ids=names)
-    again = suggest(5, vectors, labels, ids=names, exclude=[names[0], *first.ids[:2]])
+    first = suggest(vectors, labels, 5, ids=names)
+    again = suggest(vectors, labels, 5, ids=names, exclude=[names[0], *first.ids[:2]])
     assert again.ids[:3].tolist() == first.ids[2:].tolist()
-    assert suggest(5, vectors, labels, ids=names, exclude=names[:M]).ids.tolist() == first.ids.tolist()
+    assert suggest(vectors, labels, 5, ids=names, exclude=names[:M]).ids.tolist() == first.ids.tolist()
     assert (
-        suggest(5, vectors, labels, ids=names, exclude={*first.ids[:2].tolist()}).ids[:3].tolist()
+        suggest(vectors, labels, 5, ids=names, exclude={*first.ids[:2].tolist()}).ids[:3].tolist()
         == first.ids[2:].tolist()
     )
 
@@ -67,7 +67,7 @@ def test_ids_and_what_is_excluded(problem):
 def test_strategies_that_look_at_vectors_alone_train_nothing(problem, strategy, monkeypatch):
     monkeypatch.setattr(module, "_head", lambda *_: pytest.fail("a head was made"))
     vectors, labels = problem
-    picks = suggest(6, vectors, labels, strategy)
+    picks = suggest(vectors, labels, 6, strategy)
     assert picks.ids.min() >= M
     known = {
         "typiclust": {"labelled_features": vectors[:M]},
@@ -80,24 +80,24 @@ def test_strategies_that_look_at_vectors_alone_train_nothing(problem, strategy, 
 
 def test_the_very_first_items(problem):
     vectors, none = problem[0], np.full(N, -1)
-    assert len(suggest(7, vectors, none, "typiclust")) == 7
+    assert len(suggest(vectors, none, 7, "typiclust")) == 7
     with pytest.raises(
         BadInput, match="ncal needs a model, and no item has a label: take strategy typiclust or random"
     ):
-        suggest(7, vectors, none)
+        suggest(vectors, none, 7)
 
 
 def test_what_cannot_be(problem):
     vectors, labels = problem
     with pytest.raises(BadInput, match="nothing left to suggest"):
-        suggest(1, vectors, np.zeros(N, int))
+        suggest(vectors, np.zeros(N, int), 1)
     for wrong in (labels[:-1], labels[:, None]):
         with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
-            suggest(1, vectors, wrong)
+            suggest(vectors, wrong, 1)
     with pytest.raises(BadInput, match="class numbers from 0 on, -1 where there is none; got -2"):
-        suggest(3, vectors, np.where(labels == -1, -2, labels))
+        suggest(vectors, np.where(labels == -1, -2, labels), 3)
     with pytest.raises(BadInput, match="labels are of one class: a classifier needs two"):
-        suggest(1, vectors, np.where(labels == 1, 1, -1))
+        suggest(vectors, np.where(labels == 1, 1, -1), 1)
 
 
 def test_labels_by_name_and_by_id(problem):
@@ -108,7 +108,7 @@ def test_labels_by_name_and_by_id(problem):
     ways = [[None, float("nan"), "", " "], [None], [float("nan")], [""]]
     missing = [[name or way[at % len(way)] for at, name in enumerate(names.tolist())] for way in ways]
     known = {f"i{at}": str(name) for at, name in enumerate(names) if name}
-    wanted = suggest(5, vectors, labels, "margin").ids
+    wanted = suggest(vectors, labels, 5, "margin").ids
     for given in (
         names,
         names.astype(object),
@@ -117,44 +117,44 @@ def test_labels_by_name_and_by_id(problem):
         dict(enumerate(missing[2])),
         dict(enumerate(numbers)),
     ):
-        assert suggest(5, vectors, given, "margin").ids.tolist() == wanted.tolist()
+        assert suggest(vectors, given, 5, "margin").ids.tolist() == wanted.tolist()
     ids = np.array([f"i{at}" for at in range(N)], object)
-    assert suggest(5, vectors, known, "margin", ids=ids).ids.tolist() == [f"i{at}" for at in wanted]
-    assert len(suggest(5, vectors, {}, "typiclust")) == 5
+    assert suggest(vectors, known, 5, "margin", ids=ids).ids.tolist() == [f"i{at}" for at in wanted]
+    assert len(suggest(vectors, {}, 5, "typiclust")) == 5
     with pytest.raises(BadInput, match="1 ids are not in the pool, the first is 'j'"):
-        suggest(5, vectors, {**known, "j": "ape"}, ids=ids)
+        suggest(vectors, {**known, "j": "ape"}, 5, ids=ids)
     with pytest.raises(BadInput, match=r"labels of some items are given by id: \{id: class, ...\}"):
-        suggest(5, vectors, names[:M])
+        suggest(vectors, names[:M], 5)
     for given, other in (
         ([name or -1 for name in names.tolist()], "int, str, .* is '"),
         (labels + 0.5, "float, .* is "),
     ):
         with pytest.raises(BadInput, match=f"or names of classes, .* got {other}"):
-            suggest(5, vectors, given)
+            suggest(vectors, given, 5)
 
 
 def test_what_can_be_known_before_the_training_is_said_before_it(problem, monkeypatch):
     monkeypatch.setattr(module, "_head", lambda *_: pytest.fail("a head was made"))
     vectors, labels = problem
     with pytest.raises(BadInput, match=rf"k must lie in 1\.\.{N - M}, the items that can be picked; got {N}"):
-        suggest(N, vectors, labels)
+        suggest(vectors, labels, N)
     with pytest.raises(BadInput, match=rf"k must lie in 1\.\.{N - M - 2}, .*\(2 are excluded\); got {N - M}"):
-        suggest(N - M, vectors, labels, exclude=[M, M + 1, 0])
+        suggest(vectors, labels, N - M, exclude=[M, M + 1, 0])
     with pytest.raises(BadInput, match="the pool's ids are whole numbers"):
-        suggest(3, vectors, labels, exclude=["a"])
+        suggest(vectors, labels, 3, exclude=["a"])
 
 
 @pytest.mark.parametrize("strategy", ["ncal", "coreset"])
 def test_whole_numbers_are_no_vectors(problem, strategy):
     vectors, labels = problem
     with pytest.raises(BadInput, match=r"the array holds int64 .* expected vectors, .* np\.float32\) makes them so"):
-        suggest(3, np.round(vectors).astype(int), labels, strategy)
+        suggest(np.round(vectors).astype(int), labels, 3, strategy)
     with pytest.raises(BadInput, match="the array holds int64"):
         ncalr.audit_vectors(np.round(vectors).astype(int), labels)
 
 
 def test_picks_are_shown_in_a_few_words(problem):
-    picks = suggest(30, *problem)
+    picks = suggest(*problem, 30)
     assert repr(picks).startswith(f"Picks: 30 ids by ncal, {picks.ids[0]} (")
     first, note, *_ = repr(picks).splitlines()
     assert first.endswith(", ...")
@@ -165,20 +165,20 @@ def test_picks_are_shown_in_a_few_words(problem):
 def test_labels_that_count_from_one_are_noticed(problem):
     vectors, labels = problem
     shifted = np.where(labels >= 0, labels + 1, -1)
-    assert not any("count from 1" in note for note in suggest(3, vectors, labels).notes)
-    assert sum("count from 1" in note for note in suggest(3, vectors, shifted).notes) == 1
+    assert not any("count from 1" in note for note in suggest(vectors, labels, 3).notes)
+    assert sum("count from 1" in note for note in suggest(vectors, shifted, 3).notes) == 1
 
 
 def test_without_anything_that_learns(problem, monkeypatch):
     monkeypatch.setattr(module, "installed", lambda name: False)
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[torch\]'"):
-        suggest(3, *problem)
+        suggest(*problem, 3)
 
 
 def test_progress_is_shown_beside_the_picks_and_not_among_them(problem, monkeypatch, capsys):
     """What is asked for goes to stdout, and may be a CSV in a pipe."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    suggest(3, *problem, device="cpu")
+    suggest(*problem, 3, device="cpu")
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "epoch" in shown.err
@@ -206,37 +206,39 @@ def test_the_index_of_a_table_names_its_rows(problem):
     """Of a table that was filtered or sorted, positions would be other rows, and labels those of others."""
     vectors, labels = problem
     rows, order = np.arange(N) * 3 + 7, np.random.default_rng(1).permutation(N)
-    expected = rows[suggest(5, vectors, labels).ids].tolist()
+    expected = rows[suggest(vectors, labels, 5).ids].tolist()
     table = Frame(vectors, rows)
     for given in (labels, Frame(labels, rows), Frame(labels[order], rows[order]), Frame(labels[:M], rows[:M])):
-        assert suggest(5, table, given).ids.tolist() == expected
-    assert suggest(5, table, Frame(labels, np.arange(N)), ids=rows).ids.tolist() == expected  # rows in their order
+        assert suggest(table, given, 5).ids.tolist() == expected
+    assert suggest(table, Frame(labels, np.arange(N)), 5, ids=rows).ids.tolist() == expected  # rows in their order
     doubts = ncalr.audit_vectors(table, Frame(labels[order], rows[order])).rows
     assert doubts == ncalr.audit_vectors(vectors, labels, ids=rows).rows
     with pytest.raises(BadInput, match=r"labels are of no row .*: 0, 1, 2, .* have 7, 10, 13, .*labels\.to_numpy\(\)"):
-        suggest(5, table, Frame(labels, np.arange(N)))
+        suggest(table, Frame(labels, np.arange(N)), 5)
     with pytest.raises(BadInput, match=r"the index of the vectors names them, and ids must not repeat.*reset_index"):
-        suggest(5, Frame(vectors, rows // 9), labels)
+        suggest(Frame(vectors, rows // 9), labels, 5)
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_tensors_as_a_network_leaves_them(problem, kind):
     vectors, labels = problem
     tensor = torch.tensor(vectors).to(getattr(torch, kind)).requires_grad_()
-    same = suggest(5, tensor.detach().float().numpy(), labels)
-    assert suggest(5, tensor, torch.tensor(labels)).ids.tolist() == same.ids.tolist()
+    same = suggest(tensor.detach().float().numpy(), labels, 5)
+    assert suggest(tensor, torch.tensor(labels), 5).ids.tolist() == same.ids.tolist()
 
 
 def test_no_labels_yet_need_not_be_written_down(problem):
     vectors, labels = problem
     none = np.full_like(labels, -1)
-    assert suggest(5, vectors, strategy="typiclust").ids.tolist() == suggest(5, vectors, none, "typiclust").ids.tolist()
+    assert (
+        suggest(vectors, k=5, strategy="typiclust").ids.tolist() == suggest(vectors, none, 5, "typiclust").ids.tolist()
+    )
     with pytest.raises(BadInput, match="no item has a label"):
-        suggest(5, vectors)
+        suggest(vectors, k=5)
 
 
 def test_what_holds_no_vectors_is_told_how_to_get_them(problem):
     with pytest.raises(BadInput, match=r"read the file first \(numpy\.load"):
-        suggest(5, "vectors.npy", problem[1])
+        suggest("vectors.npy", problem[1], 5)
     with pytest.raises(BadInput, match=r"vectors\.toarray\(\) makes a sparse matrix so"):
-        suggest(5, csr_array(problem[0]), problem[1])
+        suggest(csr_array(problem[0]), problem[1], 5)

@@ -9,7 +9,6 @@ import typer
 
 from ncalr.cli.query import Out, check_picks_out, hand_out, read_ids
 
-USUAL = 100
 Ids = Annotated[
     Path | None,
     typer.Option(
@@ -36,7 +35,7 @@ def run(
         ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help=f"How many items to pick; {USUAL}, or all that are left, if not said.")
+        int | None, typer.Option("-k", help="Number of items to pick (default: 100, or all remaining).")
     ] = None,
     strategy: Annotated[str, typer.Option(help="A strategy, with options in brackets: 'ncal(fusion=rank)'.")] = "ncal",
     ids: Ids = None,
@@ -53,8 +52,6 @@ def run(
     Examples: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv;
     ncalr suggest embeddings.npy labels.csv picks.csv -k 500 --out picks2.csv
     """
-    import numpy as np
-
     from ncalr.data.embeddings import read_embeddings
     from ncalr.learn.suggest import suggest
 
@@ -62,11 +59,10 @@ def run(
         check_picks_out(out, items, *(labels or []), ids, exclude)
     found = read_embeddings(items, labels, read_ids(ids))
     others = read_ids(exclude, texts=found.pool.ids.dtype.kind == "U")
-    open_ = (found.labels < 0) & (True if others is None else ~np.isin(found.pool.ids, others))
     picks = suggest(
-        min(USUAL, int(open_.sum())) if k is None else k,
         found.pool.items,
         found.labels,
+        k,
         strategy,
         ids=found.pool.ids,
         classes=len(found.classes) or None,

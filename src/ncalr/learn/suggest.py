@@ -1,8 +1,8 @@
 """The next items to label from ready-made vectors and the labels so far: a head is trained on the way.
 
-    picks = ncalr.suggest(500, vectors, labels)             a class an item: its number, -1 where there is none yet,
-                                                            or its name, "" or None where there is none
-    picks = ncalr.suggest(500, vectors, {"img_7": "cat", ...}, ids=names)      or those that there are, by id
+    picks = ncalr.suggest(vectors, labels, 500)             one class per item: its number (-1: unlabelled) or its
+                                                            name ("" or None: unlabelled)
+    picks = ncalr.suggest(vectors, {"img_7": "cat", ...}, 500, ids=names)      or a dictionary of id and class
 
 What a strategy needs to know of a model (predictions, checkpoints, the features before the last layer) comes from a
 small perceptron on the vectors, trained to the terminal phase; without torch from a logistic regression.
@@ -28,14 +28,17 @@ from ncalr.learn.learner import Job, Learner, Record, needs_of
 from ncalr.learn.recipes import HEAD
 from ncalr.types import Picks
 
+USUAL = 100
+"""How many items to pick where the caller does not say."""
+
 PLAIN = frozenset({"features", "labelled_features", "labels"})
 """Strategies that need no more look at the vectors themselves."""
 
 
 def suggest(
-    k: int,
     features: Any,
     labels: Any = None,
+    k: int | None = None,
     strategy: str = "ncal",
     *,
     ids: Any = None,
@@ -44,7 +47,9 @@ def suggest(
     seed: int = 0,
     device: Any = None,
 ) -> Picks:
-    """The k items to label next, most wanted first, of `features` (n, d) with the `labels` so far.
+    """Return the k items of `features` (n, d) to label next, most wanted first, given the `labels` so far.
+
+    `k` defaults to 100, or to all unlabelled items where fewer remain.
 
     `labels` are class numbers (n,), -1 for items without, or names (n,), empty or None for those, or a dictionary of
     ids and either; none at all for the very first items. `ids` name the items (if none are given the index of a
@@ -55,10 +60,15 @@ def suggest(
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(300, 8)).astype(np.float32)
     >>> labels = np.where(np.arange(300) < 40, (vectors[:, 0] > 0).astype(int), -1)
-    >>> picks = suggest(5, vectors, labels)
+    >>> picks = suggest(vectors, labels, 5)
     >>> len(picks), bool((picks.ids >= 40).all())
     (5, True)
     """
+    if isinstance(features, int | np.integer):
+        raise BadInput(
+            f"`features` must be an array of shape (n, d), got the number {features}. "
+            "The order is suggest(features, labels, k)."
+        )
     labels, ids = by_index(features, labels, ids)
     pool = vector_pool(features, ids)
     labels, names = class_numbers(labels, pool)
@@ -76,6 +86,7 @@ def suggest(
         )
     others = _others(exclude, ids[known])
     free = len(ids[~known][open_positions(ids[~known], others)[0]])
+    k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
     notes: tuple[str, ...] = ()
     if needs <= PLAIN:
