@@ -57,6 +57,17 @@ VARIANTS = (
 )
 
 
+EDITION = (
+    "random",
+    "margin",
+    "cdal",
+    "uherding",
+    "ncal_coverage",
+    "ncal_coverage(weights=geometry)",
+    "badge",
+    "ncal",
+    "coreset",
+)
 TAIL = (*MAIN, "ncal(counts=neutral)")
 SMALL = (*MAIN, "typiclust", "cmap", "ff")
 KNOWN = ("random", "coreset", "cdal", "ncal")
@@ -173,6 +184,8 @@ def plan() -> dict[str, Experiment]:
         "mini_imagenet-spread": mini.experiment(SPREAD, 3, LARGER),  # where ncal is below cdal and coreset
         **ablations("cifar10", ten.experiment(MAIN, 3, RECIPE)),
         **small(),
+        "mini_imagenet-coverage": replace(mini.experiment(EDITION, 5, LARGER), end=12_500),
+        "cifar10-coverage": replace(ten.experiment(EDITION, 5, RECIPE), end=5_000),
         "cifar10-five": replace(ten.experiment(MAIN, 2, RECIPE), first_seed=3),
         "cifar100-five": replace(hundred.experiment((*MAIN, "ncal(fusion=rank)"), 2, LARGER), first_seed=3),
     }

@@ -25,7 +25,7 @@ LETTERS = {
 }
 FLOATS = {"float16", "float32", "float64", "bfloat16"}
 UNSIGNED_TENSORS = {"torch.uint16", "torch.uint32", "torch.uint64"}
-PROBABILITIES = {"probs", "labelled_probs", "sampled_probs"}
+PROBABILITIES = {"probs", "labelled_probs", "sampled_probs", "mean_probs"}
 LOGITS = {"logits", "labelled_logits"}
 SAMPLE = 256  # rows that tell what an array holds
 WHOLE_NUMBERS = {"predictions", "flips", "checkpoint_predictions", "labels"}

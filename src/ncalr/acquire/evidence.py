@@ -8,6 +8,7 @@
 | `checkpoint_predictions` | (t, n)    | predicted classes at each checkpoint, oldest first                    |
 | `flips`                  | (n,)      | FF, where the checkpoints were counted as they came (`Recorder`)      |
 | `sampled_probs`          | (s, n, c) | probabilities of s checkpoints, ensemble members or dropout passes    |
+| `mean_probs`             | (n, c)    | mean probabilities over the checkpoints of the window                 |
 | `enhanced`               | (n, e)    | SISOM's enhanced features                                             |
 | `labelled_features`      | (m, d)    | the same for the labelled items                                       |
 | `labelled_logits`, `labelled_probs` | (m, c) |                                                                  |
@@ -41,6 +42,7 @@ SHAPES = {
     "enhanced": ("n", "e"),
     "checkpoint_predictions": ("t", "n"),
     "sampled_probs": ("s", "n", "c"),
+    "mean_probs": ("n", "c"),
     "labelled_features": ("m", "d"),
     "labelled_logits": ("m", "c"),
     "labelled_probs": ("m", "c"),
@@ -54,6 +56,7 @@ POOL_AXIS = {name: axes.index("n") for name, axes in SHAPES.items() if "n" in ax
 
 SOURCES: dict[str, tuple[tuple[str, ...], ...]] = {
     "outputs": (("logits",), ("probs",)),
+    "mean_probs": (("mean_probs",), ("sampled_probs",), ("logits",), ("probs",)),
     "labelled_outputs": (("labelled_logits",), ("labelled_probs",)),
     "predictions": (("predictions",), ("logits",), ("probs",), ("checkpoint_predictions",)),
     "flips": (("flips",), ("checkpoint_predictions",)),
@@ -166,6 +169,19 @@ def source_of(name: str, given: Iterable[str]) -> tuple[str, ...] | None:
     return None
 
 
+def _mean_probs(evidence: Evidence) -> Outputs:
+    """Return the mean over the checkpoints, or the last checkpoint's outputs where only those are given."""
+    if "mean_probs" in evidence.given:
+        return Outputs(evidence.read("mean_probs"), False)
+    if "sampled_probs" not in evidence.given:
+        return evidence.outputs()
+    layers = evidence.layers("sampled_probs")
+    total = evidence.backend.wide(next(layers)) + 0
+    for layer in layers:
+        total += layer
+    return Outputs(total / len(evidence.given["sampled_probs"]), False)
+
+
 def _predictions(evidence: Evidence) -> Array:
     if "predictions" in evidence.given:
         return evidence.read("predictions")
@@ -192,6 +208,7 @@ def _statistics(evidence: Evidence) -> ClassStatistics:
 
 _DERIVED: dict[str, Callable[[Evidence], Any]] = {
     "outputs": Evidence.outputs,
+    "mean_probs": _mean_probs,
     "labelled_outputs": lambda evidence: evidence.outputs("labelled_"),
     "predictions": _predictions,
     "flips": _flips,

@@ -27,6 +27,7 @@ def example_pool(n: int = 240, *, seed: int = 0, classes: int = 4, copies: int =
         "logits": logits,
         "checkpoint_predictions": (logits + 3 * noise).argmax(axis=2),
         "sampled_probs": softmax(logits + noise),
+        "mean_probs": softmax(logits + noise).mean(axis=0),
         "enhanced": features,
         "labelled_features": labelled,
         "labels": labels,

@@ -35,6 +35,9 @@ def run(
     sampled_probs: Annotated[
         Path | None, typer.Option(help=_ARRAY + "Probabilities of checkpoints or dropout passes (s, n, c).")
     ] = None,
+    mean_probs: Annotated[
+        Path | None, typer.Option(help=_ARRAY + "Mean probabilities over the checkpoints (n, c).")
+    ] = None,
     enhanced: Annotated[Path | None, typer.Option(help=_ARRAY + "SISOM's enhanced features (n, e).")] = None,
     labelled_features: Annotated[Path | None, typer.Option(help=_ARRAY + "Labelled features (m, d).")] = None,
     labels: Annotated[Path | None, typer.Option(help=_ARRAY + "Their labels (m,), counted from 0.")] = None,
@@ -79,6 +82,7 @@ def run(
         "checkpoint_predictions": checkpoint_predictions,
         "flips": flips,
         "sampled_probs": sampled_probs,
+        "mean_probs": mean_probs,
         "enhanced": enhanced,
         "labelled_features": labelled_features,
         "labels": labels,

@@ -26,16 +26,12 @@ from ncalr.acquire.registry import resolve
 from ncalr.data.pool import Pool, positions_of
 from ncalr.errors import BadInput
 
-EVIDENCE = frozenset(SHAPES) - {"predictions", "flips"} | {"labelled_log", "mean_probs"}
-"""What a learner can be asked for: what a strategy reads and cannot derive, and two more.
+EVIDENCE = frozenset(SHAPES) - {"predictions", "flips"} | {"labelled_log"}
+"""What a learner can be asked for: what a strategy reads and cannot derive, and one more.
 
 `labelled_log` are logits (t, m, c) of the labelled items at each check of the training, an entry of the record's
 history each. What a network says of an item in its terminal phase is what it was told about it; what it said on the way
-there is an opinion (`ncalr.loop.voice`).
-
-`mean_probs` (n, c) are the pool's probabilities, their mean over the checkpoints of the window: four bytes an item and
-class, however many checkpoints. They may take the place of the last checkpoint's in any strategy:
-`query("entropy", k, probs=evidence["mean_probs"])`."""
+there is an opinion (`ncalr.loop.voice`)."""
 
 SUBSTITUTES = {"logits": "probs", "labelled_logits": "labelled_probs"}
 """What a learner that knows no logits gives in their place; `query` takes either."""

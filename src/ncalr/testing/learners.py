@@ -32,8 +32,8 @@ from ncalr.errors import BadInput
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import EVIDENCE, SUBSTITUTES, Job, Learner, Model, fit_each, needs_of
 
-SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c"), "mean_probs": ("n", "c")}  # h: checks, more than checkpoints
-AXIS = {**POOL_AXIS, "mean_probs": 0}
+SHAPES_ALL = {**SHAPES, "labelled_log": ("h", "m", "c")}  # h: checks, more than checkpoints
+AXIS = POOL_AXIS
 OVER_CHECKPOINTS = ("sampled_probs", "mean_probs")
 PLAIN_FILES = {".json", ".npy", ".safetensors"}
 

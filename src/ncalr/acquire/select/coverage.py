@@ -21,6 +21,7 @@ serves as candidates and as the pool to be covered, and the result says so.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from ncalr.errors import BadInput
 from ncalr.kernels import Array
 from ncalr.types import Scored, Selection
 
+_NEIGHBOURS = 10
+_REFERENCE = 2500
 _AHEAD = 256
 _BLOCK_BYTES = 64 << 20
 _KEPT_BYTES = 512 << 20
@@ -52,6 +55,8 @@ def coverage(
     *,
     kernel: str = "rbf",
     radius: float | None = None,
+    share: float = 3.0,
+    density: float = 0.0,
     limit: int = 32768,
     worth: str = "score",
 ) -> Selection:
@@ -60,6 +65,10 @@ def coverage(
         raise BadInput(f"kernel must be 'rbf' or 'ball', got {kernel!r}")
     if radius is not None and radius <= 0:
         raise BadInput(f"radius must be positive, got {radius}")
+    if not share > 0:
+        raise BadInput(f"share must be positive, got {share}")
+    if density < 0:
+        raise BadInput(f"density must be at least 0, got {density}")
     if limit < 1:
         raise BadInput(f"limit must be at least 1, got {limit}")
     limit = max(limit, k)
@@ -68,7 +77,7 @@ def coverage(
     if evidence.n > limit:
         notes.append(f"coverage computed on a random sample of {limit} of {evidence.n} items")
     weights = _worth(scored, evidence, kept, worth)
-    cover = _Coverage(evidence.at(kept), kernel, radius, weights, lottery.at(kept))
+    cover = _Coverage(evidence.at(kept), kernel, radius, share, density, k, weights, lottery.at(kept))
     if radius is None:
         notes.append(f"radius {cover.radius:.4g} chosen from the data")
     positions, gains = cover.greedy(k)
@@ -83,6 +92,9 @@ class _Coverage:
         evidence: Evidence,
         kernel: str,
         radius: float | None,
+        share: float,
+        density: float,
+        k: int,
         worth: Any,
         lottery: Lottery,
     ) -> None:
@@ -92,8 +104,9 @@ class _Coverage:
         middle = to_middle(self.backend, self.features)
         self.norms = (self.features * self.features).sum(1)
         labelled = _labelled(evidence, middle)
-        self.radius = radius or _radius(self, labelled, lottery)
+        self.radius = radius or _radius(self, 0 if labelled is None else len(labelled), k, share, lottery)
         self.scale = 1 / self.radius**2
+        worth = np.asarray(worth) * _density(self) ** density if density else worth
         self.worth = self.backend.asarray(np.ascontiguousarray(worth), "float32")
         self.best = self.backend.asarray(np.zeros(n, np.float32))
         self.kept = self.backend.asarray(np.empty((min(n, max(2 * _AHEAD, _KEPT_BYTES // (4 * n))), n), np.float32))
@@ -218,14 +231,16 @@ def _largest(values: Any, count: int) -> Any:
     return np.argpartition(values, -count)[-count:] if count < len(values) else np.arange(len(values))
 
 
-def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float:
-    """A radius from the data, never 0.
+def _radius(cover: _Coverage, labelled: int, k: int, share: float, lottery: Lottery) -> float:
+    """Return a radius from the pool, never 0.
 
     For balls the authors' rule: the largest radius at which 95 % of the balls hold one pseudo-label only. A ball is
     pure up to the nearest item of another pseudo-label, so this is the 5 % quantile of those distances; pseudo-labels
     by k-means into as many clusters as there are classes (20 where that is not known), on up to 2,048 items.
-    For the smooth kernel the 1 % quantile of the distances inside the labelled set (the authors take the smallest,
-    which near-duplicates would ruin), and 1 without labels.
+    For the smooth kernel the median over 256 items of the distance to their q-th nearest pool item, where q is `share`
+    times the pool items per labelled or picked item: the balls of all of them together hold the pool `share` times.
+    (The authors take the smallest distance between labelled features. Those of a trained network have collapsed, so a
+    ball of that radius holds a handful of pool items or only its centre.)
     """
     backend = cover.backend
     if cover.ball:
@@ -236,13 +251,34 @@ def _radius(cover: _Coverage, labelled: Array | None, lottery: Lottery) -> float
         squared[member[:, None] == member[None, :]] = np.inf
         other = np.sqrt(squared.min(axis=1))
         value = float(np.quantile(other, 0.05)) if np.isfinite(other).all() else 0.0
-    elif labelled is not None and len(labelled) > 1:
-        squared = backend.numpy(_squared(backend, labelled[:2048], labelled[:2048])).astype(np.float64)
-        apart = np.sqrt(squared[np.triu_indices(len(squared), 1)])
-        value = float(np.quantile(apart[apart > 1e-3], 0.01)) if (apart > 1e-3).any() else 0.0
     else:
-        value = 0.0
+        n = len(cover.features)
+        sample = cover.features[np.sort(np.argsort(lottery.keys(), kind="stable")[:256])]
+        nearest = min(n - 1, ceil(share * n / (labelled + k)))
+        squared = backend.numpy(_squared(backend, sample, cover.features))
+        value = float(np.sqrt(np.median(np.partition(squared, nearest, axis=1)[:, nearest])))
     return value if value > 0 else 1.0
+
+
+def _density(cover: _Coverage) -> Any:
+    """Return how close each item is to its neighbours: the median over the items has 1, and no item more than 10.
+
+    It is 1 / the mean squared distance to the `_NEIGHBOURS` nearest of `_REFERENCE` random pool items. The bound is for
+    groups of copies, whose distances are 0.
+    """
+    backend, found = cover.backend, []
+    reference = cover.features[:_REFERENCE]
+    count = min(_NEIGHBOURS, len(reference) - 1)
+    if count < 1:
+        return np.ones(len(cover.features))
+    for start in range(0, len(cover.features), _REFERENCE):
+        squared = backend.numpy(_squared(backend, cover.features[start : start + _REFERENCE], reference))
+        nearest = np.partition(squared, count, axis=1)[:, : count + 1]
+        own = start < _REFERENCE  # the reference items come first, and each is its own nearest
+        found.append(nearest.sum(axis=1) / (count + (not own)))
+    squares = np.concatenate(found).astype(np.float64)
+    middle = np.median(squares)
+    return middle / np.maximum(squares, middle / 10) if middle > 0 else np.ones(len(squares))
 
 
 def _labelled(evidence: Evidence, middle: Array) -> Array | None:
