@@ -28,6 +28,7 @@ RESULT = Path(__file__).resolve().parents[1] / "results" / "acquisition_gpu.json
 PARITY = ["ncal", "cmap", "ff", "margin", "entropy", "least_confidence", "coreset", "cdal", "badge", "bald"]
 PARITY += ["variation_ratio", "label_dispersion", "sisom", "sisome", "typiclust", "probcover", "maxherding", "uherding"]
 PARITY += [
+    "ncal_coverage",
     "cluster_margin",
     "random",
     "ncal(fusion=rank)",

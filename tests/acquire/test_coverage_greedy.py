@@ -220,26 +220,45 @@ def test_the_whole_pool_can_be_covered(backend):
         assert sorted(picks.ids.tolist()) == list(range(40))
 
 
-def test_the_smooth_radius_without_labels_is_one(backend):
-    assert query("maxherding", 1, features=pool(7, 40)).notes == ("radius 1 chosen from the data",)
-    one = query("maxherding", 1, features=pool(7, 40), labelled_features=pool(8, 1))
-    assert one.notes == ("radius 1 chosen from the data",)
+@pytest.mark.parametrize("labelled", [0, 30])
+def test_the_smooth_radius_is_a_distance_inside_the_pool(labelled, backend):
+    """Each of the labelled and picked items has a ball with `share` times its part of the pool."""
+    features, bank = pool(7, 200), pool(9, 30)[:labelled]
+    apart = np.sort(cdist(normalised(features), normalised(features)), axis=1)
+    nearest = min(199, int(np.ceil(2 * 200 / (labelled + 5))))
+    spec = "maxherding(select=coverage(share=2))"
+    (note,) = query(spec, 5, features=features, labelled_features=bank).notes
+    assert float(note.split()[1]) == pytest.approx(np.median(apart[:, nearest]), rel=1e-3)
 
 
-def test_the_smooth_radius_is_a_small_quantile_inside_the_labelled_set(backend):
-    labelled = pool(9, 30)
-    unit = normalised(labelled)
-    apart = cdist(unit, unit)[np.triu_indices(30, 1)]
-    (note,) = query("maxherding", 1, features=pool(7, 40), labelled_features=labelled).notes
-    assert note == f"radius {np.quantile(apart, 0.01):.4g} chosen from the data"
+def test_collapsed_labelled_features_do_not_shrink_the_radius(backend):
+    """Labelled features of a trained network lie on their class means: their distances say nothing of the pool."""
+    features, bank = pool(7, 200), pool(9, 30)
+    collapsed = np.repeat(bank[:1], 30, axis=0)
+    notes = [query("maxherding", 5, features=features, labelled_features=given).notes for given in (bank, collapsed)]
+    assert notes[0] == notes[1]
 
 
-def test_near_duplicates_do_not_ruin_the_smooth_radius(backend):
-    labelled = np.concatenate([pool(9, 30)] * 4)
-    (note,) = query("maxherding", 1, features=pool(7, 40), labelled_features=labelled).notes
-    assert float(note.split()[1]) > 0.05
-    (same,) = query("maxherding", 1, features=pool(7, 40), labelled_features=np.ones((5, 5))).notes
-    assert same == "radius 1 chosen from the data"
+def test_density_prefers_the_tight_cluster(backend):
+    """A loose cluster has more room to cover; by density the first picks come from the tight one."""
+    rng = np.random.default_rng(0)
+    loose, tight = (rng.normal(size=(60, 4)) * spread + [1, at, 0, 0] for at, spread in ((-2, 0.2), (2, 0.05)))
+    features = np.concatenate([loose, tight])
+    first = [
+        int((query(f"maxherding(select=coverage(radius=0.02, density={d}))", 10, features=features).ids >= 60).sum())
+        for d in (0, 1)
+    ]
+    assert first[1] > first[0]
+    with pytest.raises(BadInput, match="density"):
+        query("maxherding(select=coverage(density=-1))", 1, features=features)
+
+
+def test_density_is_bounded_for_copies(backend):
+    """The same item two hundred times over has no distances: its weight is bounded, so that other items are picked."""
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(size=(300, 8)), np.repeat(rng.normal(size=(1, 8)), 20, axis=0)])
+    picks = query("maxherding(select=coverage(radius=0.3, density=1))", 20, features=features)
+    assert (picks.ids >= 300).sum() == 1
 
 
 def test_blocks_of_labelled_items_cover_like_one(backend, monkeypatch):

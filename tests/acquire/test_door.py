@@ -161,6 +161,7 @@ SPOTTED = {  # strategy -> the arrays it reads
     "typiclust": ("features", "labelled_features"),
     "probcover": ("features", "labelled_features"),
     "maxherding": ("features", "labelled_features"),
+    "ncal_coverage": ("features", "labelled_features"),
     "uherding": ("features", "labelled_features", "logits"),
     "cluster_margin": ("features", "logits"),
     "ncal(select=sequential)": ("features", "labelled_features"),
@@ -503,7 +504,18 @@ def test_an_empty_labelled_set(strategy, names, given, no_work):
         query(strategy, 1, **given)
 
 
-NO_LABELS = ["random", "margin", "coreset", "cdal", "badge", "typiclust", "probcover", "maxherding", "uherding"]
+NO_LABELS = [
+    "random",
+    "margin",
+    "coreset",
+    "cdal",
+    "badge",
+    "typiclust",
+    "probcover",
+    "maxherding",
+    "uherding",
+    "ncal_coverage",
+]
 
 
 @pytest.mark.parametrize("strategy", NO_LABELS)

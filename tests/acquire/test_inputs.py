@@ -34,6 +34,7 @@ def ids_of(strategy, given, k=15, **options):
 
 PLAIN = {  # where the defaults leave items tied but for rounding: a tiny radius, clusters of two, mutual neighbours
     "maxherding": "maxherding(select=coverage(radius=1))",
+    "ncal_coverage": "ncal_coverage(select=coverage(radius=1))",
     "uherding": "uherding(select=coverage(radius=1))",
     "typiclust": "typiclust(select=typical(clusters=5))",
 }

@@ -9,7 +9,9 @@ import pytest
 from scipy.stats import chisquare
 
 from ncalr.acquire import strategies
+from ncalr.acquire.example import example_pool
 from ncalr.acquire.query import query
+from ncalr.errors import NcalrError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -280,6 +282,49 @@ def test_maxherding(backend):
     left = 1 - far[0]
     left += max(0, far[1] - near) + max(0, exp(-((chord(90) / 0.5) ** 2)) - near)
     np.testing.assert_allclose(picks.scores, [(1 + 2 * near + far[0]) / 4, left / 4], rtol=1e-5)
+
+
+def test_ncal_coverage(backend):
+    """The doubtful group is covered first; a class with few labels weighs more; without a model it is coverage."""
+    angles = (0, 2, 4, 90, 92, 94)
+    features = on_circle(*angles)
+    sure, unsure = [0.95, 0.05], [0.45, 0.55]
+    spec = "ncal_coverage(select=coverage(radius=0.3))"
+    picks = query(spec, 1, features=features, mean_probs=np.array([sure] * 3 + [unsure] * 3))
+    assert picks.ids.tolist() == [4]
+    labelled = {"labelled_features": on_circle(45, 46, 47, 48), "labels": np.array([0, 0, 0, 1])}
+    probs = np.array([[0.6, 0.4]] * 3 + [[0.4, 0.6]] * 3)
+    picks = query(spec, 1, features=features, mean_probs=probs, **labelled)
+    assert picks.ids.tolist() == [4]
+    assert picks.parts["balance"] == pytest.approx(2**-0.5)
+    assert picks.parts["dynamics"] == pytest.approx(0.8)
+    assert query(spec, 1, features=features, mean_probs=1 - probs, **labelled).ids.tolist() == [1]
+    assert sorted(query(spec, 2, features=features).ids.tolist()) == [1, 4]
+
+
+def test_ncal_coverage_takes_the_mean_over_checkpoints(backend):
+    """Sampled probabilities give the same picks as their mean; without them the last outputs are used."""
+    pool = example_pool()
+    known = {name: pool[name] for name in ("features", "labelled_features", "labels")}
+    mean = pool["sampled_probs"].mean(axis=0)
+    wanted = query("ncal_coverage", 9, **known, mean_probs=mean)
+    assert query("ncal_coverage", 9, **known, sampled_probs=pool["sampled_probs"]).ids.tolist() == wanted.ids.tolist()
+    assert query("ncal_coverage", 9, **known, probs=mean).ids.tolist() == wanted.ids.tolist()
+
+
+def test_ncal_coverage_by_geometry(backend):
+    """Halfway between two class means the doubt is 1, on a class mean it is the least."""
+    labelled = {"labelled_features": on_circle(0, 0, 90, 90), "labels": np.array([0, 0, 1, 1])}
+    features = on_circle(0, 45, 90)
+    spec = "ncal_coverage(weights=geometry, select=coverage(radius=0.1))"
+    picks = query(spec, 3, features=features, **labelled)
+    doubt = dict(zip(picks.ids.tolist(), picks.parts["geometry"].tolist(), strict=True))
+    assert doubt[1] == pytest.approx(1)
+    assert doubt[0] == pytest.approx(0)
+    assert doubt[2] == pytest.approx(0)
+    for wrong in ("weights=none", "balance=-1"):
+        with pytest.raises(NcalrError, match=wrong.split("=")[0]):
+            query(f"ncal_coverage({wrong})", 1, features=features)
 
 
 def test_uherding(backend):

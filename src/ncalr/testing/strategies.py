@@ -145,7 +145,8 @@ def check_missing_classes(strategy: str | Strategy) -> None:
 def check_constant(strategy: str | Strategy) -> None:
     """A pool of zeros: every score is the same, and none is NaN."""
     pool = {name: array if array.dtype.kind == "i" else array * 0 for name, array in example_pool().items()}
-    pool["sampled_probs"] = pool["sampled_probs"] + 0.25
+    for probs in ("sampled_probs", "mean_probs"):
+        pool[probs] = pool[probs] + 0.25
     pool["checkpoint_predictions"] = pool["checkpoint_predictions"] * 0
     picks = query(strategy, 17, **pool)
     assert np.isfinite(picks.scores).all()
@@ -159,7 +160,8 @@ def check_saturated(strategy: str | Strategy) -> None:
     }
     pool["logits"] = pool["logits"] * 1000
     pool["labelled_logits"] = pool["labelled_logits"] * 1000
-    pool["sampled_probs"] = softmax(1000 * np.log(pool["sampled_probs"].astype(np.float64))).astype(np.float32)
+    for probs in ("sampled_probs", "mean_probs"):
+        pool[probs] = softmax(1000 * np.log(pool[probs].astype(np.float64))).astype(np.float32)
     picks = query(strategy, 17, **pool)
     assert np.isfinite(picks.scores).all()
     assert len(np.unique(picks.ids)) == 17

@@ -1,4 +1,4 @@
-"""NCAL coverage: cover the pool, each item weighed by doubt, by class size and by density. ncalr's own edition of NCAL-R.
+"""NCAL coverage: cover the pool, each item weighed by doubt, class size and density. ncalr's own edition of NCAL-R.
 
 The published rule (`ncal`) scores items one by one, so its picks are hard and alike. This edition keeps what it looks
 at, the training dynamics and the class means, and uses it as the weights of greedy coverage:
