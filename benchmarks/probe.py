@@ -29,7 +29,8 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from ncalr.evaluate.probe import fit_linear, probe
+from ncalr.evaluate.probe import probe
+from ncalr.learn.linear import fit_linear
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "results" / "probe.json"

@@ -15,7 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate import probe as module
-from ncalr.evaluate.probe import GRID, fit_linear, probe, search_grid
+from ncalr.evaluate.probe import GRID, probe, search_grid
+from ncalr.learn import linear
+from ncalr.learn.linear import fit_linear
 from ncalr.kernels.device import Device
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)
@@ -102,7 +104,7 @@ def test_more_dimensions_than_items(C: float) -> None:
 
 def test_too_wide_for_principal_axes(small: Four, monkeypatch: pytest.MonkeyPatch) -> None:
     turned = fit_linear(*small[:2], 0.1)
-    monkeypatch.setattr(module, "_WIDEST", 5)
+    monkeypatch.setattr(linear, "_WIDEST", 5)
     plain = fit_linear(*small[:2], 0.1)
     assert plain.objective == pytest.approx(turned.objective, rel=1e-6)
     np.testing.assert_allclose(plain.weights, turned.weights, atol=0.01)
@@ -120,7 +122,7 @@ def test_loss_gradient_and_curvature(classes: int, d: int, seed: int, size: floa
         np.r_[np.arange(classes), rng.integers(0, classes, 30 - classes)],
     )
     parameters = size * rng.normal(size=(classes, d + 1))
-    problem = module._Problem(module.choose("cpu"), x, y, np.ones(d), np.arange(classes), np.zeros(d), np.ones(d), None)
+    problem = linear.LinearProblem(linear.choose("cpu"), x, y, np.ones(d), np.arange(classes), np.zeros(d), np.ones(d), None)
     logits = x.astype(np.float64) @ parameters[:, :-1].T + parameters[:, -1]
     probs = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
     found = problem.loss(parameters)
@@ -134,8 +136,8 @@ def test_loss_gradient_and_curvature(classes: int, d: int, seed: int, size: floa
 
 def test_a_confident_item_keeps_its_digits() -> None:
     """One item, margin 30: its loss is e^-30, which 1 - p in single precision cannot hold."""
-    problem = module._Problem(
-        module.choose("cpu"), np.ones((1, 1), np.float32), np.array([1]), np.ones(1), np.arange(2),
+    problem = linear.LinearProblem(
+        linear.choose("cpu"), np.ones((1, 1), np.float32), np.array([1]), np.ones(1), np.arange(2),
         np.zeros(1), np.ones(1), None,
     )  # fmt: skip
     found = problem.loss(np.array([[0.0, 0.0], [30.0, 0.0]]))
@@ -147,11 +149,11 @@ def test_a_confident_item_keeps_its_digits() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     data = overlapping(1500, 700, 8, 5)
     whole = probe(*data, C=1.0)
-    monkeypatch.setattr(module, "_CACHE_BYTES", 1)
-    monkeypatch.setattr(module, "_ROOM_BYTES", 1)
+    monkeypatch.setattr(linear, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(linear, "_ROOM_BYTES", 1)
     cut = probe(*data, C=1.0)
     assert cut.top1 == whole.top1
-    backend = module.choose("cpu")
+    backend = linear.choose("cpu")
     monkeypatch.setattr(type(backend), "chunk_bytes", 1 << 12)
     assert probe(*data, C=1.0).top1 == whole.top1
 
@@ -160,24 +162,24 @@ def test_a_line_search_that_must_go_further_and_back() -> None:
     """x^4 / 4 from 3 in its own units: along -1 the first step is too short, along -100 far too long."""
 
     class Quartic:
-        backend = module.choose("cpu")
+        backend = linear.choose("cpu")
         spread = np.zeros(0)
 
-        def loss(self, parameters: np.ndarray) -> module._Loss:
-            return module._Loss(float(parameters[0, -1] ** 4 / 4), parameters**3, 1.0)
+        def loss(self, parameters: np.ndarray) -> linear._Loss:
+            return linear._Loss(float(parameters[0, -1] ** 4 / 4), parameters**3, 1.0)
 
-    here = module._point(Quartic(), np.array([[3.0]]), 0.0)
+    here = linear._point(Quartic(), np.array([[3.0]]), 0.0)
     for towards in (-0.01, -100.0):
         slope = 27 * towards
-        there = module._line_search(Quartic(), here, np.array([[towards]]), slope, 0.0)
+        there = linear._line_search(Quartic(), here, np.array([[towards]]), slope, 0.0)
         assert there is not None
         assert there.value < here.value
         assert abs(float(there.gradient[0, 0]) * towards) <= 0.9 * abs(slope)
-    assert module._line_search(Quartic(), here, np.array([[1.0]]), -27.0, 0.0) is None  # uphill, whatever is said
+    assert linear._line_search(Quartic(), here, np.array([[1.0]]), -27.0, 0.0) is None  # uphill, whatever is said
 
 
 def test_a_search_that_finds_nothing_lower_ends_the_fit(small: Four, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_line_search", lambda *_: None)
+    monkeypatch.setattr(linear, "_line_search", lambda *_: None)
     found = fit_linear(*small[:2], 1.0)
     assert (found.iterations, found.converged) == (0, False)
 

@@ -49,8 +49,8 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ncalr.errors import BadInput, check_known
-from ncalr.evaluate.probe import finite_blocks, matrix, whole_numbers
 from ncalr.kernels import Array, Backend, choose
+from ncalr.learn.linear import finite_blocks, matrix, whole_numbers
 
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

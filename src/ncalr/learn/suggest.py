@@ -4,14 +4,15 @@
                                                             name ("" or None: unlabelled)
     picks = ncalr.suggest(vectors, {"img_7": "cat", ...}, 500, ids=names)      or a dictionary of id and class
 
-What a strategy needs to know of a model (predictions, checkpoints, the features before the last layer) comes from a
-small perceptron on the vectors, trained to the terminal phase; without torch from a logistic regression.
+A strategy that needs predictions gets them from a logistic regression on the vectors (`LinearHead`). One that needs
+checkpoints of a training, as `ncal` does, gets them from a small perceptron trained to the terminal phase, which needs
+torch; without torch from the iterations of scikit-learn's logistic regression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,27 +20,38 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
+from ncalr.acquire.registry import resolve
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.errors import BadInput, MissingExtra
 from ncalr.extras import installed
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
+from ncalr.learn.linear import Linear, fit_linear
 from ncalr.learn.recipes import HEAD
 from ncalr.types import Picks
 
 USUAL = 100
 """How many items to pick where the caller does not say."""
 
+STRATEGY = "ncal_coverage"
+"""The strategy where the caller does not say: the best on the yardstick (docs/results/yardstick.md)."""
+
 PLAIN = frozenset({"features", "labelled_features", "labels"})
 """Strategies that need no more look at the vectors themselves."""
+
+LINEAR = PLAIN | {"logits", "labelled_logits", "mean_probs"}
+"""Strategies that need no more get it from a logistic regression."""
+
+STRENGTH = 10.0
+"""C of the logistic regression (the inverse of the penalty) on centred vectors of mean squared length 1."""
 
 
 def suggest(
     features: Any,
     labels: Any = None,
     k: int | None = None,
-    strategy: str = "ncal",
+    strategy: str = STRATEGY,
     *,
     ids: Any = None,
     classes: int | None = None,
@@ -79,28 +91,41 @@ def suggest(
             f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label "
             "counts, too: rename it if it holds something else than the labels so far"
         )
-    if not known.any() and not needs <= PLAIN:
-        raise BadInput(
-            f"strategy {strategy} needs a model, and no item has a label: take strategy typiclust or random for the "
-            "first items, and label some of each class"
-        )
     others = _others(exclude, ids[known])
     free = len(ids[~known][open_positions(ids[~known], others)[0]])
     k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
-    notes: tuple[str, ...] = ()
-    if needs <= PLAIN:
-        evidence = _plain(needs, pool, known, labels)
-    else:
-        learner, name = _head(device)
-        model = learner.fit(Job(pool, ids[known], labels[known], classes or 0, seed, needs=needs))
-        evidence = {"ids": model.watched, **model.evidence()}
-        notes = (_words(name, model.record, labels[known]), *model.record.notes)
-        if "checkpoint_predictions" in needs and not installed("torch"):
-            notes = (*notes, SETTLED)
     count = classes or int(labels.max()) + 1 or None
+    evidence, notes = _evidence(strategy, needs, pool, known, labels, count, seed, device)
+    if len(evidence["ids"]) == len(pool) and known.any():
+        others = ids[known] if others is None else np.concatenate([ids[known], others])
     picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
     return replace(picks, notes=(*notes, *picks.notes))
+
+
+def _evidence(
+    strategy: str, needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any, classes: Any, seed: int, device: Any
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what the strategy needs to know, and notes on the model it comes from."""
+    found = len(np.unique(labels[known]))
+    if found < 2 and not needs <= PLAIN and resolve(strategy).needs <= PLAIN:
+        what = "No item has a label" if not found else "All labels are of one class"
+        return _plain(needs, pool, known, labels), (f"{what}: the picks cover the vectors, the most typical first.",)
+    if needs <= PLAIN:
+        return _plain(needs, pool, known, labels), ()
+    if not found:
+        raise BadInput(
+            f"strategy {strategy} needs a model, and no item has a label: take strategy {STRATEGY}, typiclust or random "
+            "for the first items, and label some of each class"
+        )
+    if needs <= LINEAR:
+        return _linear(needs, pool, known, labels, classes)
+    learner, name = _head(device)
+    model = learner.fit(Job(pool, pool.ids[known], labels[known], classes or 0, seed, needs=needs))
+    notes = (_words(name, model.record, labels[known]), *model.record.notes)
+    if "checkpoint_predictions" in needs and not installed("torch"):
+        notes = (*notes, SETTLED)
+    return {"ids": model.watched, **model.evidence()}, notes
 
 
 def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -165,11 +190,59 @@ def _is_whole(value: Any) -> bool:
 
 def _plain(needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any) -> dict[str, Any]:
     """For strategies that look at vectors alone: the vectors as they are."""
-    found = {"features": pool.read(np.flatnonzero(~known)), "ids": pool.ids[~known]}
+    found = {"features": pool.items, "ids": pool.ids}
     if known.any() and needs & {"labelled_features", "labels"}:
         found |= {"labelled_features": pool.read(np.flatnonzero(known)), "labels": labels[known]}
     return found
 
+
+def _linear(
+    needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any, classes: int
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return predictions of a logistic regression on the labelled vectors, beside the vectors themselves."""
+    rows = np.asarray(pool.read(np.flatnonzero(known)), np.float32)
+    given = labels[known]
+    head = LinearHead.fit(rows, given, classes)
+    found = _plain(needs, pool, known, labels)
+    found["logits"] = np.empty((len(pool), classes), np.float32)
+    for start in range(0, len(pool), BLOCK):
+        found["logits"][start : start + BLOCK] = head.logits(pool.items[start : start + BLOCK])
+    of_labelled = head.logits(rows)
+    if "labelled_logits" in needs:
+        found["labelled_logits"] = of_labelled
+    right = (of_labelled.argmax(axis=1) == given).mean()
+    return found, (
+        f"Trained a logistic regression on {len(given)} labels of {len(np.unique(given))} classes "
+        f"(training accuracy {right:.1%}).",
+    )
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """A logistic regression on vectors: classes without labels have no probability."""
+
+    linear: Linear
+    classes: int
+
+    @classmethod
+    def fit(cls, rows: Any, labels: Any, classes: int) -> LinearHead:
+        """Fit on labelled vectors (m, d), by `STRENGTH`."""
+        spread = float(np.square(rows - rows.mean(axis=0)).sum(axis=1).mean())
+        return cls(fit_linear(rows, labels, STRENGTH / (spread or 1.0), standardise=False, tolerance=1e-4), classes)
+
+    def logits(self, rows: Any) -> Any:
+        """Return logits (n, c) in single precision."""
+        found = np.full((len(rows), self.classes), UNSEEN, np.float32)
+        weights = self.linear.weights.astype(np.float32)
+        found[:, self.linear.classes] = np.asarray(rows, np.float32) @ weights.T + self.linear.intercept
+        return found
+
+
+UNSEEN = np.float32(-1e4)
+"""The logit of a class that no label names: its probability is 0."""
+
+BLOCK = 16384
+"""Rows of the pool that are predicted at a time."""
 
 SETTLED = (
     "a model that settles at once shows no fluctuation, and what is left of NCAL-R chose worse than the lottery on "
