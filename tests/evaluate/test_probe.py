@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from ncalr.errors import BadInput, NotFinite
 from ncalr.evaluate import probe as module
 from ncalr.evaluate.probe import GRID, probe, search_grid
+from ncalr.kernels.device import Device
 from ncalr.learn import linear
 from ncalr.learn.linear import fit_linear
-from ncalr.kernels.device import Device
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -122,7 +122,9 @@ def test_loss_gradient_and_curvature(classes: int, d: int, seed: int, size: floa
         np.r_[np.arange(classes), rng.integers(0, classes, 30 - classes)],
     )
     parameters = size * rng.normal(size=(classes, d + 1))
-    problem = linear.LinearProblem(linear.choose("cpu"), x, y, np.ones(d), np.arange(classes), np.zeros(d), np.ones(d), None)
+    problem = linear.LinearProblem(
+        linear.choose("cpu"), x, y, np.ones(d), np.arange(classes), np.zeros(d), np.ones(d), None
+    )
     logits = x.astype(np.float64) @ parameters[:, :-1].T + parameters[:, -1]
     probs = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
     found = problem.loss(parameters)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from scipy.special import softmax as _softmax
 
 import ncalr
 from ncalr.errors import BadInput, MissingExtra
@@ -30,18 +31,43 @@ def head(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("strategy", ["ncal", "margin", "badge", "ncal(fusion=rank)"])
-def test_picks_are_open_items_and_the_head_is_told_of(problem, head, strategy):
+@pytest.mark.parametrize("strategy", ["ncal", "ff", "ncal(fusion=rank)"])
+def test_checkpoints_come_from_a_training(problem, head, strategy):
     picks = suggest(*problem, 12, strategy)
     assert len(set(picks.ids.tolist())) == 12
     assert picks.ids.min() >= M
     name = {"torch": "a perceptron", "sklearn": "a logistic regression"}[head]
     assert picks.notes[0].startswith(f"{name} learnt {M} labels of 3 classes")
-    assert any("take strategy margin" in note for note in picks.notes) == (head == "sklearn" and "ncal" in strategy)
+    assert any("take strategy margin" in note for note in picks.notes) == (head == "sklearn")
     assert picks.ids.tolist() == suggest(*problem, 12, strategy).ids.tolist()
 
 
-def test_doubtful_items_come_first(problem, head):
+@pytest.mark.parametrize("strategy", ["ncal_coverage", "margin", "badge", "cdal", "uherding"])
+def test_predictions_come_from_a_logistic_regression(problem, strategy, monkeypatch):
+    """No optional package is needed, and the labelled rows alone are fitted."""
+    monkeypatch.setattr(module, "installed", lambda name: pytest.fail(f"{name} was looked for"))
+    picks = suggest(*problem, 12, strategy)
+    assert len(set(picks.ids.tolist())) == 12
+    assert picks.ids.min() >= M
+    assert picks.notes[0] == f"Trained a logistic regression on {M} labels of 3 classes (training accuracy 100.0%)."
+    assert picks.ids.tolist() == suggest(*problem, 12, strategy).ids.tolist()
+
+
+def test_the_logistic_regression_is_that_of_scikit_learn(problem):
+    """On centred vectors of mean squared length 1, whatever their scale."""
+    from sklearn.linear_model import LogisticRegression
+
+    vectors, labels = problem[0][:M], problem[1][:M]
+    centred = vectors - vectors.mean(axis=0)
+    scaled = centred / np.sqrt((centred**2).sum(axis=1).mean())
+    wanted = LogisticRegression(C=module.STRENGTH, tol=1e-8, max_iter=1000).fit(scaled, labels).predict_proba(scaled)
+    for scale in (1, 1000):
+        logits = module.LinearHead.fit(vectors * scale, labels, 4).logits(vectors * scale)
+        np.testing.assert_allclose(_softmax(logits, axis=1)[:, :3], wanted, atol=5e-3)
+        assert (_softmax(logits, axis=1)[:, 3] == 0).all()
+
+
+def test_doubtful_items_come_first(problem):
     """The most doubtful items of the margin strategy lie between the bunches."""
     vectors, labels = problem
     picks = suggest(vectors, labels, 20, "margin")
@@ -53,12 +79,12 @@ def test_doubtful_items_come_first(problem, head):
 def test_ids_and_what_is_excluded(problem):
     vectors, labels = problem
     names = np.array([f"item {at}" for at in range(N)])
-    first = suggest(vectors, labels, 5, ids=names)
-    again = suggest(vectors, labels, 5, ids=names, exclude=[names[0], *first.ids[:2]])
+    first = suggest(vectors, labels, 5, "margin", ids=names)
+    again = suggest(vectors, labels, 5, "margin", ids=names, exclude=[names[0], *first.ids[:2]])
     assert again.ids[:3].tolist() == first.ids[2:].tolist()
-    assert suggest(vectors, labels, 5, ids=names, exclude=names[:M]).ids.tolist() == first.ids.tolist()
+    assert suggest(vectors, labels, 5, "margin", ids=names, exclude=names[:M]).ids.tolist() == first.ids.tolist()
     assert (
-        suggest(vectors, labels, 5, ids=names, exclude={*first.ids[:2].tolist()}).ids[:3].tolist()
+        suggest(vectors, labels, 5, "margin", ids=names, exclude={*first.ids[:2].tolist()}).ids[:3].tolist()
         == first.ids[2:].tolist()
     )
 
@@ -81,14 +107,21 @@ def test_strategies_that_look_at_vectors_alone_train_nothing(problem, strategy, 
 def test_the_very_first_items(problem):
     vectors, none = problem[0], np.full(N, -1)
     assert len(suggest(vectors, none, 7, "typiclust")) == 7
-    with pytest.raises(
-        BadInput, match="ncal needs a model, and no item has a label: take strategy typiclust or random"
-    ):
-        suggest(vectors, none, 7)
+    with pytest.raises(BadInput, match="ncal needs a model, and no item has a label"):
+        suggest(vectors, none, 7, "ncal")
+    picks = suggest(vectors, none, 7)
+    assert picks.ids.tolist() == ncalr.query("ncal_coverage", 7, features=vectors).ids.tolist()
+    assert picks.notes[0].startswith("No item has a label")
+    of_one_class = np.where(np.arange(N) == 5, 1, -1)
+    picks = suggest(vectors, of_one_class, 7)
+    assert 5 not in picks.ids
+    assert picks.notes[0].startswith("All labels are of one class")
 
 
 def test_what_cannot_be(problem):
     vectors, labels = problem
+    with pytest.raises(BadInput, match="`features` must be an array"):
+        suggest(5, vectors, labels)
     with pytest.raises(BadInput, match="nothing left to suggest"):
         suggest(vectors, np.zeros(N, int), 1)
     for wrong in (labels[:-1], labels[:, None]):
@@ -97,7 +130,7 @@ def test_what_cannot_be(problem):
     with pytest.raises(BadInput, match="class numbers from 0 on, -1 where there is none; got -2"):
         suggest(vectors, np.where(labels == -1, -2, labels), 3)
     with pytest.raises(BadInput, match="labels are of one class: a classifier needs two"):
-        suggest(vectors, np.where(labels == 1, 1, -1), 1)
+        suggest(vectors, np.where(labels == 1, 1, -1), 1, "ncal")
 
 
 def test_labels_by_name_and_by_id(problem):
@@ -134,7 +167,7 @@ def test_labels_by_name_and_by_id(problem):
 
 
 def test_what_can_be_known_before_the_training_is_said_before_it(problem, monkeypatch):
-    monkeypatch.setattr(module, "_head", lambda *_: pytest.fail("a head was made"))
+    monkeypatch.setattr(module, "_evidence", lambda *_: pytest.fail("a model was trained"))
     vectors, labels = problem
     with pytest.raises(BadInput, match=rf"k must lie in 1\.\.{N - M}, the items that can be picked; got {N}"):
         suggest(vectors, labels, N)
@@ -154,7 +187,7 @@ def test_whole_numbers_are_no_vectors(problem, strategy):
 
 
 def test_picks_are_shown_in_a_few_words(problem):
-    picks = suggest(*problem, 30)
+    picks = suggest(*problem, 30, "ncal")
     assert repr(picks).startswith(f"Picks: 30 ids by ncal, {picks.ids[0]} (")
     first, note, *_ = repr(picks).splitlines()
     assert first.endswith(", ...")
@@ -172,13 +205,14 @@ def test_labels_that_count_from_one_are_noticed(problem):
 def test_without_anything_that_learns(problem, monkeypatch):
     monkeypatch.setattr(module, "installed", lambda name: False)
     with pytest.raises(MissingExtra, match=r"pip install 'ncalr\[torch\]'"):
-        suggest(*problem, 3)
+        suggest(*problem, 3, "ncal")
+    assert len(suggest(*problem, 3)) == 3
 
 
 def test_progress_is_shown_beside_the_picks_and_not_among_them(problem, monkeypatch, capsys):
     """What is asked for goes to stdout, and may be a CSV in a pipe."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    suggest(*problem, 3, device="cpu")
+    suggest(*problem, 3, "ncal", device="cpu")
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "epoch" in shown.err
@@ -233,8 +267,7 @@ def test_no_labels_yet_need_not_be_written_down(problem):
     assert (
         suggest(vectors, k=5, strategy="typiclust").ids.tolist() == suggest(vectors, none, 5, "typiclust").ids.tolist()
     )
-    with pytest.raises(BadInput, match="no item has a label"):
-        suggest(vectors, k=5)
+    assert suggest(vectors, k=5).ids.tolist() == suggest(vectors, none, 5).ids.tolist()
 
 
 def test_what_holds_no_vectors_is_told_how_to_get_them(problem):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.acquire.door import check_k, open_positions
+from ncalr.acquire.door import check_k, counted_from_one, open_positions
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
@@ -96,7 +96,9 @@ def suggest(
     k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
     count = classes or int(labels.max()) + 1 or None
-    evidence, notes = _evidence(strategy, needs, pool, known, labels, count, seed, device)
+    evidence, notes = _evidence(strategy, needs, pool, known, labels, classes, seed, device)
+    if classes is None and "logits" in evidence:
+        notes = (*counted_from_one(labels[known]), *notes)
     if len(evidence["ids"]) == len(pool) and known.any():
         others = ids[known] if others is None else np.concatenate([ids[known], others])
     picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
@@ -104,7 +106,14 @@ def suggest(
 
 
 def _evidence(
-    strategy: str, needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any, classes: Any, seed: int, device: Any
+    strategy: str,
+    needs: frozenset[str],
+    pool: ArrayPool,
+    known: Any,
+    labels: Any,
+    said: int | None,
+    seed: int,
+    device: Any,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what the strategy needs to know, and notes on the model it comes from."""
     found = len(np.unique(labels[known]))
@@ -115,11 +124,11 @@ def _evidence(
         return _plain(needs, pool, known, labels), ()
     if not found:
         raise BadInput(
-            f"strategy {strategy} needs a model, and no item has a label: take strategy {STRATEGY}, typiclust or random "
-            "for the first items, and label some of each class"
+            f"strategy {strategy} needs a model, and no item has a label. "
+            f"Use strategy {STRATEGY}, typiclust or random for the first items, and label some of each class."
         )
     if needs <= LINEAR:
-        return _linear(needs, pool, known, labels, classes)
+        return _linear(needs, pool, known, labels, classes or int(labels.max()) + 1)
     learner, name = _head(device)
     model = learner.fit(Job(pool, pool.ids[known], labels[known], classes or 0, seed, needs=needs))
     notes = (_words(name, model.record, labels[known]), *model.record.notes)
