@@ -111,7 +111,7 @@ def _evidence(
     pool: ArrayPool,
     known: Any,
     labels: Any,
-    said: int | None,
+    classes: int | None,
     seed: int,
     device: Any,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
