@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import struct
-import zipfile
 
 import numpy as np
 import pytest
 
-from ncalr.data.exchange import read_columns, stored_dtypes
+from ncalr.data.exchange import read_columns
 from ncalr.data.files import held, write_whole
 from ncalr.data.manifest import MANIFEST, UNSEALED, read_manifest, seal
 from ncalr.data.received import (
-    check_file,
     inside,
-    limited,
-    parsed_json,
-    read_json,
-    read_npy,
-    read_npz,
-    read_object,
-    read_safetensors,
-    reading,
 )
 from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards
 from ncalr.data.verify import verify
@@ -51,7 +38,23 @@ def edit(folder, change):
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
-BAD = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", "C:x", "x\0", "x\n", "nul", "COM1.npy", "x.", "x ", "a" * 256]
+BAD = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "C:x",
+    "x\0",
+    "x\n",
+    "nul",
+    "COM1.npy",
+    "x.",
+    "x ",
+    "a" * 256,
+]
 BAD += ["a*", 7, None, b"x", "\ud800"]
 
 

@@ -90,7 +90,10 @@ def to_parquet(pool: ShardedPool | str | Path, path: str | Path) -> int:
     blocks = ({IDS: np.arange(*rows), **block} for rows, block in stream(pool.columns, ranges))
     tables = (arrow.table({name: _arrow_array(arrow, v) for name, v in block.items()}) for block in blocks)
     first = next(tables)
-    with written_whole(Path(path)) as file, parquet.ParquetWriter(file, first.schema, write_page_checksum=True) as writer:
+    with (
+        written_whole(Path(path)) as file,
+        parquet.ParquetWriter(file, first.schema, write_page_checksum=True) as writer,
+    ):
         for table in chain([first], tables):
             writer.write_table(table)
     return n

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -130,5 +130,17 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write all of a file in one step; see `written_whole`."""
-    with written_whole(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+    write_set({path: content})
+
+
+def write_set(files: Mapping[Path, str | bytes]) -> None:
+    """Write several files that belong together: all beside the old ones first, then each takes its place.
+
+    Where one cannot be written, as on a full disk, all old ones stay.
+    """
+    with ExitStack() as stack:
+        for path, content in files.items():
+            file = stack.enter_context(written_whole(path))
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())  # what fails does so before the first takes its place

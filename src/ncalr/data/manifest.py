@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.data.fields import is_count
 from ncalr.data.files import write_whole
 from ncalr.data.received import inside, read_object
 from ncalr.errors import BadInput
@@ -170,7 +171,7 @@ def check_columns(folder: Path, names: Iterable[object]) -> None:
         if re.search(r"\.put\d+$", text):
             raise BadInput(f"the column name {text!r:.80} ends as files of replaced columns do; give it another one")
         if seen.setdefault(text.casefold(), name) != name:
-            raise BadInput(f"the columns {text!r:.80} and {seen[text.casefold()]!r:.80} differ in capital letters alone")
+            raise BadInput(f"columns {text!r:.60} and {seen[text.casefold()]!r:.60} differ in capital letters alone")
 
 
 # What a field of a manifest may be
@@ -189,7 +190,7 @@ def _parsed(folder: Path, facts: Mapping[str, Any], sealed: bool) -> Manifest:
         for name in gone:
             inside(folder, name)
         puts, made = facts.get("puts", 0), facts.get("made", {})
-        _check(_is_count(puts), "puts", "a whole number from 0 on")
+        _check(is_count(puts), "puts", "a whole number from 0 on")
         fit = isinstance(made, dict) and all(isinstance(value, dict) for value in made.values())
         _check(fit, "made", "an object of objects")
     except BadInput as error:
@@ -199,17 +200,19 @@ def _parsed(folder: Path, facts: Mapping[str, Any], sealed: bool) -> Manifest:
 
 def _kind(name: str, facts: Any) -> Kind:
     where = f"column {name!r:.60}"
-    dtype, shape = _object({where: facts}, where).get("dtype"), facts.get("shape")
-    fit = isinstance(shape, list) and all(_is_count(size) for size in shape) and prod(shape) < 2**48
+    found = _object({where: facts}, where)
+    dtype: Any = found.get("dtype")
+    shape: Any = found.get("shape")
+    fit = isinstance(shape, list) and all(is_count(size) for size in shape) and prod(shape) < 2**48
     _check(fit, f"the shape of {where}", "a list of whole numbers")
     known = isinstance(dtype, str) and (dtype in ("bfloat16", "text") or _stored_as(dtype) == dtype)
     _check(known and (dtype == "text") <= (name == IDS and not shape), f"the dtype of {where}", "one of numbers")
-    return Kind(dtype, tuple(shape))
+    return Kind(str(dtype), tuple(shape))
 
 
 def _shard(folder: Path, columns: Mapping[str, Kind], facts: Any) -> Shard:
-    rows = _object({"a shard": facts}, "a shard").get("rows")
-    _check(_is_count(rows) and rows > 0, "the rows of a shard", "a whole number from 1 on")
+    rows: Any = _object({"a shard": facts}, "a shard").get("rows")
+    _check(is_count(rows) and rows > 0, "the rows of a shard", "a whole number from 1 on")
     files = _object(facts, "files")
     _check(files.keys() == columns.keys(), "the files of a shard", "one for each column")
     return Shard(rows, {name: _file(folder, name, kind, rows, files[name]) for name, kind in columns.items()})
@@ -224,9 +227,9 @@ def _file(folder: Path, column: str, kind: Kind, rows: int, facts: Any) -> File:
     _check(name.startswith(column) and bool(_OF_A_FILE.fullmatch(name, len(column))), f"the name of {where}", "its own")
     meant = {"bfloat16": "uint16"}.get(kind.dtype, kind.dtype)
     _check(isinstance(dtype, str) and _stored_as(dtype) == meant, f"the dtype of {where}", meant)
-    header = size - rows * np.dtype(dtype).itemsize * prod(kind.shape) if _is_count(size) else -1
+    header = size - rows * np.dtype(dtype).itemsize * prod(kind.shape) if is_count(size) else -1
     _check(header in _HEADERS, f"the bytes of {where}", "those of its rows and a header")
-    _check(_is_count(block) and block > 0, f"the block of {where}", "a whole number from 1 on")
+    _check(is_count(block) and block > 0, f"the block of {where}", "a whole number from 1 on")
     fit = isinstance(sums, list) and len(sums) == -(-rows // block) and all(map(_is_checksum, sums))
     _check(fit, f"the checksums of {where}", "one of 16 hexadecimal digits for each block of rows")
     return File(name, size, dtype, block, tuple(sums))
@@ -257,10 +260,6 @@ def _list(facts: Mapping[str, Any], name: str) -> list[Any]:
 def _check(fits: bool, what: str, expected: str) -> None:
     if not fits:
         raise BadInput(f"{what} must be {expected}")
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
 
 
 def _is_checksum(value: Any) -> bool:

@@ -121,6 +121,8 @@ def _reason(error: Exception) -> str:
         return "it is nested too deeply"
     if isinstance(error, MemoryError):
         return "it needs more memory than there is"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8, byte 0x{error.object[error.start]:02x} at {error.start:,}; save it as UTF-8"
     if isinstance(error, KeyError) and error.args:
         return f"{error.args[0]!r:.80} is missing"
     if isinstance(error, OSError) and error.strerror:
@@ -129,13 +131,13 @@ def _reason(error: Exception) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, advice: str = "") -> None:
     """Raise where there is no regular file: opening a named pipe would wait for ever."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
         reason = "there is no file" if isinstance(error, FileNotFoundError) else f"cannot read ({error.strerror})"
-        raise BadInput(f"{reason} {path}") from None
+        raise BadInput(f"{reason} {path}{advice and '; '}{advice}") from None
     except ValueError:
         raise BadInput(f"{str(path)!r} is not the name of a file") from None
     if not stat.S_ISREG(mode):
@@ -193,7 +195,7 @@ def parsed_json(text: str | bytes, place: Path | str) -> Any:
 
 def read_json(path: Path, advice: str = "is the file whole?") -> Any:
     """Return what a JSON file holds."""
-    check_file(path)
+    check_file(path, advice)
     with reading(path, "JSON", advice):
         return json.loads(path.read_text(encoding="utf-8"))
 
@@ -211,7 +213,7 @@ def read_object(path: Path, advice: str = "is the file whole?") -> dict[str, Any
 
 def read_npy(path: Path, advice: str = "save the array with numpy.save", *, mapped: bool = True) -> Any:
     """Return the array of a .npy file, mapped or in memory; its header must say what the file holds."""
-    check_file(path)
+    check_file(path, advice)
     with reading(path, ".npy", advice), path.open("rb") as file:
         shape, by_columns, dtype = _npy_header(path, file)
         start, size = file.tell(), path.stat().st_size
@@ -280,7 +282,8 @@ class Npz:
             raw = bytearray(dtype.itemsize * math.prod(shape))
             if _filled(file, raw) < len(raw) or file.read(1):  # at the end, the checksum is compared
                 raise BadInput(f"{place} has not the length that the archive says; save it again")
-            return np.ndarray(shape, dtype, raw, order="F" if by_columns else "C")
+            found: Array = np.ndarray(shape, dtype, raw, order="F" if by_columns else "C")
+        return found
 
 
 def _filled(file: IO[bytes], raw: bytearray) -> int:
@@ -330,7 +333,7 @@ def read_safetensors(path: Path) -> dict[str, Array]:
 
 
 def safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
-    """Return what the header of a .safetensors file says of each tensor, and where their bytes begin; all of it checked.
+    """Return what the header of a .safetensors file says of each tensor, checked, and where their bytes begin.
 
     The tensors must fill the rest of the file, one after the other, as the format wants it.
     """
@@ -373,7 +376,7 @@ def _whole_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
 
 
-def limited(source: IO[bytes], most: int, path: Path | str) -> bytes:
+def limited(source: Any, most: int, path: Path | str) -> bytes:
     """Return all bytes of a packed stream; raise where there are more than `most`."""
     found = io.BytesIO()
     while part := source.read(1 << 20):

@@ -276,7 +276,7 @@ def _put(folder: Path, old: Manifest, kinds: Mapping[str, Kind], ready: Mapping[
 def _check_names(folder: Path, old: Manifest, columns: Mapping[str, Any], replace: bool, out: set[str]) -> None:
     if not columns and not out:
         raise BadInput("nothing to put: give columns by name, such as flips=, or names to drop")
-    check_columns(folder, {**old.columns, **columns})
+    check_columns(folder, [*old.columns, *columns])
     for name in columns:
         near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.8)
         if name == IDS:

@@ -23,11 +23,11 @@ import numpy.typing as npt
 from ncalr.acquire.spec import Spec, cut, parse
 from ncalr.data.catalog import DATASETS, Kind, data_root
 from ncalr.data.dataset import Dataset, load
-from ncalr.data.received import read_npy
 from ncalr.data.folders import images_below, read_classes
 from ncalr.data.hub import is_hub
 from ncalr.data.images import image_shape, pillow
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.received import read_npy
 from ncalr.data.splits import Subset
 from ncalr.errors import BadInput, check_known
 

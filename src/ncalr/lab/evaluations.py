@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ncalr.data.fields import check_fields, dict_of, is_count, is_number, is_share, is_text, list_of, optional, record
+from ncalr.data.received import inside, parsed_json, reading
+from ncalr.errors import BadInput
 from ncalr.lab.runner import Run
 from ncalr.lab.tables import points
 from ncalr.loop.state import spent
@@ -84,14 +87,46 @@ def read_evaluations(run: Run) -> list[Line]:
     A torn last line is left out, and lines of an older version, whose figures mean something else: they are computed
     again when they are asked for.
     """
-    path = run.journal.folder / EVALUATIONS
+    path = inside(run.journal.folder, EVALUATIONS)
     if not path.exists():
         return []
-    whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    lines: list[Line] = [line for line in map(json.loads, whole) if line.get("version") == VERSION]
+    with reading(path, "evaluations"):
+        text = path.read_text(encoding="utf-8")
+    places = ((f"line {number} of {path}", line) for number, line in enumerate(text.splitlines(keepends=True), 1))
+    whole = [(place, parsed_json(line, place)) for place, line in places if line.endswith("\n")]
+    for place, line in whole:
+        check_fields(line, {}, place)
+        if line.get("version") == VERSION:
+            _check(line, place, run)
+    lines: list[Line] = [line for _, line in whole if line.get("version") == VERSION]
     for line in lines:
         line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
     return lines
+
+
+_LIMITS = list_of(optional(is_number))
+_KINDS = {
+    "task": is_text,
+    "round": is_count,
+    "labelled": is_count,
+    **dict.fromkeys(("accuracy", "journal"), is_share),
+    "values": dict_of(optional(is_number)),
+    **dict.fromkeys(("shown", "notes"), list_of(is_text)),
+    "limits": dict_of(lambda value: _LIMITS(value) and len(value) == 2),
+    "wishes": dict_of(lambda _: True),
+}
+_NEEDED = ("task", "round", "accuracy", "values", "shown", "notes", "wishes")
+_CURVE = record({name: list_of(is_number) for name in ("coverage", "accuracy")}, ("coverage", "accuracy"))
+_OF_TASK = {"audit": ("estimated share wrong", "low", "high")}
+"""Values of a task that the reliability card reads."""
+
+
+def _check(line: Line, place: str, run: Run) -> None:
+    """Raise where an evaluation is not what an evaluator writes, or of a round that was not trained."""
+    check_fields(line, {**_KINDS, "coverage": _CURVE}, place, needed=_NEEDED)
+    check_fields(line["values"], {}, place, needed=_OF_TASK.get(line["task"], ()))
+    if line["round"] >= len(run.lines) or "accuracy" not in run.lines[line["round"]]:
+        raise BadInput(f"{place} is of round {line['round']}, which {run.journal.path} has no training of")
 
 
 def trained_again(lines: Sequence[Line]) -> str:
