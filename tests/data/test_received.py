@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import struct
+import zipfile
 
 import numpy as np
 import pytest
 
-from ncalr.data.exchange import read_columns
+from ncalr.data.exchange import read_columns, stored_dtypes, to_parquet
 from ncalr.data.files import held, write_whole
 from ncalr.data.manifest import MANIFEST, UNSEALED, read_manifest, seal
 from ncalr.data.received import (
+    check_file,
     inside,
+    limited,
+    parsed_json,
+    read_json,
+    read_npy,
+    read_npz,
+    read_object,
+    read_safetensors,
+    reading,
 )
 from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards
 from ncalr.data.verify import verify
@@ -240,3 +253,219 @@ def test_fields_of_a_wrong_type(tmp_path):
                 assert found == []
                 np.testing.assert_array_equal(rows, FEATURES[:3])
     assert refused > 300
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_guard_names_the_file_and_the_reason():
+    for error, words in (
+        (zipfile.BadZipFile("no zip"), "no zip"),
+        (RecursionError(), "nested too deeply"),
+        (MemoryError(), "more memory"),
+        (KeyError("shape"), "'shape' is missing"),
+        (struct.error("too short"), "too short"),
+        (OverflowError("Python int too large"), "too large"),
+        (IsADirectoryError(21, "Is a directory"), "Is a directory"),
+    ):
+        with pytest.raises(BadInput, match=rf"a\.npz cannot be read as \.npz .*{words}"), reading("a.npz", ".npz"):
+            raise error
+    with pytest.raises(KeyboardInterrupt), reading("a.npz", ".npz"):
+        raise KeyboardInterrupt
+    with pytest.raises(NcalrError, match=r"^as it is$"), reading("a.npz", ".npz"):
+        raise NcalrError("as it is")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[1, 2", "", "\ufeff\x00", "1" * 10_000])
+def test_json_that_is_none(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(BadInput, match=r"a\.json cannot be read as JSON"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(BadInput, match="line 3 cannot be read as JSON"):
+        parsed_json(text, "line 3")
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(BadInput, match="must hold a JSON object"):
+        read_object(tmp_path / "a.json")
+
+
+def test_a_named_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    for read in (check_file, read_json, read_npy, read_npz, read_safetensors):
+        with pytest.raises(BadInput, match="not a regular file"):
+            read(tmp_path / "pipe.json")
+
+
+def npy(header, body=bytes(64)):
+    """A .npy file with any header."""
+    text = header.encode("latin1")
+    text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body
+
+
+HEADERS = [
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999, 9999999), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (-4, -4), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "(" * 3000 + ", }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4, ",
+    "{'descr': '|O', 'fortran_order': False, 'shape': (2, 4), }",
+    "{'descr': '|V999999999', 'fortran_order': False, 'shape': (99,), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 16), }",
+    "{'descr': '\\x00', 'fortran_order': False, 'shape': (4, 4), }",
+    "[" * 5000,
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_arrays_that_lie(tmp_path, header):
+    (tmp_path / "a.npy").write_bytes(npy(header))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", npy(header))
+    for read in (read_npy, lambda path: read_npy(path, mapped=False), lambda path: read_npz(path.with_suffix(".npz"))):
+        with pytest.raises(BadInput, match=r"a\.np[yz]"):
+            read(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    "array", [FEATURES, np.asfortranarray(FEATURES), np.zeros((0, 3)), np.array("abc"), np.array(3)]
+)
+def test_arrays_come_back(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    np.savez(tmp_path / "a.npz", a=array)
+    np.savez_compressed(tmp_path / "b.npz", a=array, b=array)
+    for found in (
+        read_npy(tmp_path / "a.npy"),
+        read_npy(tmp_path / "a.npy", mapped=False),
+        read_npz(tmp_path / "a.npz")["a"],
+        read_npz(tmp_path / "b.npz", ["b"])["b"],
+    ):
+        assert (found.shape, found.dtype) == (array.shape, array.dtype)
+        np.testing.assert_array_equal(found, array)
+
+
+def bomb(path, rows):
+    """A compressed array of zeros with so many rows of 64 KiB."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("features.npy", "w") as file:
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": False, "shape": (rows, 1 << 14)})
+        file.write(head.getvalue())
+        for _ in range(rows):
+            file.write(bytes(1 << 16))
+
+
+def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
+    bomb(tmp_path / "bomb.npz", 64)
+    assert read_npz(tmp_path / "bomb.npz")["features"].shape == (64, 1 << 14)
+    monkeypatch.setattr("ncalr.data.received.bytearray", lambda _: pytest.fail("allocated"), raising=False)
+    monkeypatch.setattr("ncalr.data.received.MOST_UNPACKED", 1 << 20)
+    with pytest.raises(BadInput, match="would unpack to"):
+        list(read_columns(tmp_path / "bomb.npz"))
+    monkeypatch.setattr("ncalr.data.received.MOST_RATIO", 10**6)
+    monkeypatch.setattr("ncalr.data.received.free_memory", lambda: 1 << 20)
+    with pytest.raises(BadInput, match="bytes of memory"):
+        list(read_columns(tmp_path / "bomb.npz"))
+
+
+def test_an_entry_longer_or_shorter_than_the_archive_says(tmp_path):
+    np.savez(tmp_path / "a.npz", a=FEATURES)
+    whole = (tmp_path / "a.npz").read_bytes()
+    size = len(npy("x", b"")) - 64  # any size but the true one
+    for wrong in (size, 10**9):
+        broken = whole.replace(struct.pack("<I", FEATURES.nbytes + 128), struct.pack("<I", wrong))
+        assert broken != whole
+        (tmp_path / "a.npz").write_bytes(broken)
+        with pytest.raises(BadInput, match=r"a\.npz"):
+            read_npz(tmp_path / "a.npz")
+
+
+def test_streams_have_an_end():
+    assert limited(io.BytesIO(bytes(100)), 100, "a.gz") == bytes(100)
+    with pytest.raises(BadInput, match=r"a\.gz unpacks to more than 99 bytes"):
+        limited(io.BytesIO(bytes(100)), 99, "a.gz")
+
+
+def safetensors(path, header, body=bytes(64)):
+    text = (header if isinstance(header, str) else json.dumps(header)).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + body)
+    return path
+
+
+WHOLE = {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "[" * 100_000,
+        "[]",
+        "{",
+        {"a": 5},
+        {"a": {**WHOLE, "dtype": "F31"}},
+        {"a": {**WHOLE, "dtype": ["F32"]}},
+        {"a": {**WHOLE, "shape": [4, -4]}},
+        {"a": {**WHOLE, "shape": [10**18, 10**18]}},
+        {"a": {**WHOLE, "shape": "44"}},
+        {"a": {**WHOLE, "data_offsets": [0, 640]}},
+        {"a": {**WHOLE, "data_offsets": [64, 128]}},
+        {"a": {**WHOLE, "data_offsets": [-64, 0]}},
+        {"a": WHOLE, "b": WHOLE},
+        {"a": {**WHOLE, "shape": [2, 4], "data_offsets": [0, 32]}},
+        {},
+    ],
+)
+def test_headers_of_tensors_that_lie(tmp_path, header):
+    path = safetensors(tmp_path / "a.safetensors", header)
+    for read in (read_safetensors, stored_dtypes, lambda path: list(read_columns(path))):
+        with pytest.raises(BadInput, match=r"a\.safetensors"):
+            read(path)
+    np.testing.assert_array_equal(read_safetensors(safetensors(path, {"a": WHOLE}))["a"], np.zeros((4, 4)))
+
+
+def damaged(whole, rng, turn):
+    """A file cut, or with other bytes in it."""
+    broken = bytearray(whole)
+    if turn % 3 == 0:
+        return bytes(broken[: rng.integers(len(broken))])
+    for at in rng.integers(len(broken), size=3 if turn % 3 == 1 else 40):
+        broken[at] = rng.integers(256)
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "parquet", "arrow", "feather"])
+def test_damaged_files_are_errors_of_ours(tmp_path, kind):
+    """None ends in a library's error, and none ends the process."""
+    path = tmp_path / f"whole.{kind}"
+    if kind == "npy":
+        np.save(path, FEATURES)
+    elif kind in ("npz", "safetensors"):
+        saved(tmp_path, kind, "a").rename(path)
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        lists = arrow.array(FEATURES.tolist(), arrow.list_(arrow.float32()))
+        table = arrow.table({"features": lists, "flips": FLIPS, "name": [f"n{at}" for at in range(N)]})
+        if kind == "parquet":
+            pytest.importorskip("pyarrow.parquet").write_table(table, path)
+        elif kind == "feather":
+            pytest.importorskip("pyarrow.feather").write_feather(table, path)
+        else:
+            with arrow.OSFile(str(path), "wb") as file, arrow.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+    whole, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
+    assert list(read_columns(path))
+    for turn in range(120):
+        path.write_bytes(damaged(whole, rng, turn))
+        try:
+            list(read_columns(path))
+        except NcalrError:
+            refused += 1
+    assert refused > 40
+
+
+def test_parquet_of_ours_has_checksums_of_its_pages(pool, tmp_path):
+    pytest.importorskip("pyarrow")
+    to_parquet(pool, tmp_path / "a.parquet")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    at = whole.index(FEATURES[:2].tobytes()[:8]) if FEATURES[:2].tobytes()[:8] in whole else len(whole) // 4
+    (tmp_path / "a.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(BadInput, match=r"a\.parquet"):
+        list(read_columns(tmp_path / "a.parquet"))

@@ -299,20 +299,20 @@ def _filled(file: IO[bytes], raw: bytearray) -> int:
 
 
 @contextmanager
-def opened_npz(path: Path) -> Iterator[Npz]:
+def opened_npz(path: Path, advice: str = "save it again with numpy.savez") -> Iterator[Npz]:
     """Open a .npz file."""
-    check_file(path)
-    with reading(path, ".npz"):
+    check_file(path, advice)
+    with reading(path, ".npz", advice):
         archive = zipfile.ZipFile(path)
     with archive:
-        with reading(path, ".npz"):
+        with reading(path, ".npz", advice):
             found = Npz(path, archive)
         yield found
 
 
-def read_npz(path: Path, names: Iterable[str] | None = None) -> dict[str, Array]:
+def read_npz(path: Path, names: Iterable[str] | None = None, advice: str = "is the file whole?") -> dict[str, Array]:
     """Return the arrays of a .npz file, some or all; a name that is not there is an error."""
-    with opened_npz(path) as file:
+    with opened_npz(path, advice) as file:
         wanted = file.names if names is None else list(names)
         missing = [name for name in wanted if name not in file.names]
         if missing:

@@ -74,7 +74,7 @@ class Words:
     @classmethod
     def load(cls, folder: Path) -> Words:
         """What `save` wrote."""
-        found = read_npz(folder / FILE, ("terms", "rarity", "directions"))
+        found = read_npz(folder / FILE, ("terms", "rarity", "directions"), "save the model again")
         said = parsed_json(found["terms"].tobytes(), folder / FILE)
         with reading(folder / FILE, "words", "save the model again"):
             letters, terms = said

@@ -15,7 +15,6 @@ import numpy as np
 
 from ncalr.data.fields import check_fields, dict_of, is_count, is_number, is_share, is_text, list_of, optional, record
 from ncalr.data.received import inside, parsed_json, reading
-from ncalr.errors import BadInput
 from ncalr.lab.runner import Run
 from ncalr.lab.tables import points
 from ncalr.loop.state import spent
@@ -84,8 +83,8 @@ class Group:
 def read_evaluations(run: Run) -> list[Line]:
     """The evaluations of a run. What has no value is NaN.
 
-    A torn last line is left out, and lines of an older version, whose figures mean something else: they are computed
-    again when they are asked for.
+    A torn last line is left out, and lines of an older version, whose figures mean something else, or of rounds that
+    the journal has no training of any more: they are computed again when they are asked for.
     """
     path = inside(run.journal.folder, EVALUATIONS)
     if not path.exists():
@@ -97,8 +96,9 @@ def read_evaluations(run: Run) -> list[Line]:
     for place, line in whole:
         check_fields(line, {}, place)
         if line.get("version") == VERSION:
-            _check(line, place, run)
-    lines: list[Line] = [line for _, line in whole if line.get("version") == VERSION]
+            _check(line, place)
+    trained = {number for number, line in enumerate(run.lines) if "accuracy" in line}
+    lines: list[Line] = [line for _, line in whole if line.get("version") == VERSION and line["round"] in trained]
     for line in lines:
         line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
     return lines
@@ -121,12 +121,10 @@ _OF_TASK = {"audit": ("estimated share wrong", "low", "high")}
 """Values of a task that the reliability card reads."""
 
 
-def _check(line: Line, place: str, run: Run) -> None:
-    """Raise where an evaluation is not what an evaluator writes, or of a round that was not trained."""
+def _check(line: Line, place: str) -> None:
+    """Raise where an evaluation is not what an evaluator writes."""
     check_fields(line, {**_KINDS, "coverage": _CURVE}, place, needed=_NEEDED)
     check_fields(line["values"], {}, place, needed=_OF_TASK.get(line["task"], ()))
-    if line["round"] >= len(run.lines) or "accuracy" not in run.lines[line["round"]]:
-        raise BadInput(f"{place} is of round {line['round']}, which {run.journal.path} has no training of")
 
 
 def trained_again(lines: Sequence[Line]) -> str:

@@ -213,7 +213,8 @@ def write_folder(store: Store, root: Path, target: Path) -> Copied:
         folder.mkdir(exist_ok=True)
         try:
             picture = inside(root, name, "picture", below=True)
-            check_file(picture)  # it was never shown either
+            picture.stat()
+            check_file(picture)  # what is no file was never shown either
             _copy(picture, inside(folder, files[name]))
         except BadInput:
             missing[name] = "leads out of the folder, or is no file"
