@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from ncalr.data.arrow_sizes import check_arrow
 from ncalr.data.exchange import read_columns, stored_dtypes, to_parquet
 from ncalr.data.files import held, write_whole
 from ncalr.data.manifest import MANIFEST, UNSEALED, read_manifest, seal
@@ -364,6 +365,37 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("ncalr.data.received.free_memory", lambda: 1 << 20)
     with pytest.raises(BadInput, match="bytes of memory"):
         list(read_columns(tmp_path / "bomb.npz"))
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_a_bomb_of_arrow_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch, compression, kind):
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"features": np.zeros(1 << 20), "kind": arrow.array(["a"] * (1 << 20)).dictionary_encode()})
+    how = arrow.ipc.IpcWriteOptions(compression=compression)
+    path, new = tmp_path / "bomb.arrow", {"file": arrow.ipc.new_file, "stream": arrow.ipc.new_stream}[kind]
+    with arrow.OSFile(str(path), "wb") as file, new(file, table.schema, options=how) as writer:
+        writer.write_table(table)
+    check_arrow(path)
+    monkeypatch.setattr("ncalr.data.received.MOST_UNPACKED", 12 << 20)
+    check_arrow(path)  # each message alone
+    with pytest.raises(BadInput, match="would unpack to 12,5"):
+        check_arrow(path, at_once=True)
+    monkeypatch.setattr("ncalr.data.received.MOST_UNPACKED", 1 << 20)
+    with pytest.raises(BadInput, match="would unpack to 12,5"):
+        check_arrow(path)
+    if kind == "file":
+        with pytest.raises(BadInput, match="would unpack to"):
+            list(read_columns(path))
+
+
+def test_a_bomb_of_parquet_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"features": np.zeros(1 << 20)}), tmp_path / "bomb.parquet")
+    assert len(list(read_columns(tmp_path / "bomb.parquet"))) == 64
+    monkeypatch.setattr("ncalr.data.received.MOST_UNPACKED", 1 << 20)
+    with pytest.raises(BadInput, match="would unpack to"):
+        list(read_columns(tmp_path / "bomb.parquet"))
 
 
 def test_an_entry_longer_or_shorter_than_the_archive_says(tmp_path):

@@ -19,10 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.evidence import POOL_AXIS, SHAPES
+from ncalr.data.arrow_sizes import check_arrow
 from ncalr.data.columns import stream
 from ncalr.data.files import written_whole
 from ncalr.data.manifest import IDS
-from ncalr.data.received import check_file, opened_npz, read_npy, read_safetensors, reading, safetensors_header
+from ncalr.data.received import (
+    check_file,
+    check_parquet,
+    opened_npz,
+    read_npy,
+    read_safetensors,
+    reading,
+    safetensors_header,
+)
 from ncalr.data.shards import ShardedPool
 from ncalr.errors import BadInput
 from ncalr.extras import load
@@ -123,6 +132,7 @@ def _parquet(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iter
     _, parquet = _pyarrow()
     with reading(path, ".parquet"):
         file = parquet.ParquetFile(path, page_checksum_verification=True)
+        check_parquet(path, file.metadata)
         names = file.schema_arrow.names
         _check_named(path, named, names)
         for batch in file.iter_batches(_ROWS, columns=wanted):
@@ -133,6 +143,7 @@ def _parquet(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iter
 def _arrow(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterator[Any]:
     """Batches of an Arrow file, read and not mapped: what is damaged, or cut meanwhile, would end the process."""
     arrow, _ = _pyarrow()
+    check_arrow(path)
     with reading(path, path.suffix), arrow.OSFile(str(path)) as source:
         file = arrow.ipc.open_file(source)
         names = file.schema.names

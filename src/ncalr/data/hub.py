@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.data.arrow_sizes import check_arrow
 from ncalr.data.encoded import EncodedPool
 from ncalr.data.pool import Pool
-from ncalr.data.received import inside, parsed_json, read_object, reading
+from ncalr.data.received import check_parquet, inside, parsed_json, read_object, reading
 from ncalr.data.splits import Subset
 from ncalr.data.tables import BLOCK, Block, Format, Source, cells, ids_from, labels_from, pool_from
 from ncalr.errors import BadInput, Note
@@ -377,7 +378,9 @@ def _read(path: Path, parquet: Any, stream: Any) -> Any:
     with reading(path, kind):
         if kind == "Parquet":
             with _arrow(".parquet").ParquetFile(path, page_checksum_verification=True) as file:
+                check_parquet(path, file.metadata)
                 return parquet(file)
+        check_arrow(path, at_once=True)
         mapped, ipc = arrow.memory_map(str(path)), _arrow(".ipc")
         if mapped.read_at(6, 0) == b"ARROW1":
             return stream(ipc.open_file(mapped))

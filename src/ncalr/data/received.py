@@ -157,6 +157,14 @@ def check_unpacked(path: Path | str, unpacked: int, packed: int) -> None:
     check_memory(path, unpacked)
 
 
+def check_parquet(path: Path, metadata: Any) -> None:
+    """Raise where a row group of a Parquet file says that it holds far more values than its bytes can."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = [group.column(at) for at in range(group.num_columns)]
+        values = sum(column.num_values for column in columns)
+        check_unpacked(path, 8 * values, sum(column.total_compressed_size for column in columns))
+
+
 def check_memory(path: Path | str, wanted: int) -> None:
     """Raise where a file would need more memory than is free."""
     free = free_memory()

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
 from ncalr.data.pool import ArrayPool, checked_ids
-from ncalr.data.received import check_file, parsed_json, reading
+from ncalr.data.received import check_file, check_parquet, parsed_json, reading
 from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, Note, NotFinite, unknown
 from ncalr.extras import load
@@ -611,6 +611,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:
     parquet = _pyarrow("parquet")
     with reading(path, "Parquet"), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        check_parquet(path, file.metadata)
         names = file.schema_arrow.names
         _check_columns(path, columns, names)
         start = 1

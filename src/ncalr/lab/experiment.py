@@ -57,10 +57,10 @@ class Experiment:
                 f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
                 f"start={self.start}, step={self.step}, end={self.end}"
             )
-        if max(self.seeds, (self.end - self.start) // self.step) > MOST or self.first_seed < 0:
+        if max(self.seeds, (self.end - self.start) // self.step) > MOST:
             raise BadInput(
-                f"an experiment has at most {MOST:,} seeds and rounds, and seeds from 0 on; got seeds={self.seeds}, "
-                f"first_seed={self.first_seed}, start={self.start}, step={self.step}, end={self.end}"
+                f"an experiment has at most {MOST:,} seeds and rounds, got seeds={self.seeds}, start={self.start}, "
+                f"step={self.step}, end={self.end}"
             )
         Plan("random", self.budgets, control=self.control, keep=self.keep, answers=self.answers)
         stops_of(self.stops)

@@ -42,7 +42,7 @@ _ANSWERS = record(_OF_A_CALL)
 KINDS = {
     **_OF_A_CALL,
     **dict.fromkeys(("round", "labelled", "answers", "planned", "seq", "epoch"), is_count),
-    "accuracy": optional(is_share),
+    "accuracy": is_share,
     **dict.fromkeys(("rule", "stop"), is_text),
     **dict.fromkeys(("began", "flipping", "redundancy", "temperature", "heard"), optional(is_number)),
     "collapse": dict_of(optional(is_number)),

@@ -32,7 +32,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ncalr.data.received import DEVICES, FORBIDDEN, check_file, inside, read_json, reading
+from ncalr.data.received import DEVICES, FORBIDDEN, check_file, check_parquet, inside, read_json, reading
 from ncalr.data.tables import (
     TEXT_COLUMNS,
     about_header,
@@ -492,6 +492,7 @@ def _write_parquet(given: Iterable[Record], target: Any) -> None:
 def _read_parquet(source: Path) -> Iterator[Placed]:
     _, parquet = _arrow()
     with parquet.ParquetFile(source, page_checksum_verification=True) as file:
+        check_parquet(source, file.metadata)
         rows = (row for batch in file.iter_batches(BATCH) for row in _valid(batch).to_pylist())
         for number, row in enumerate(rows, 1):
             yield f"row {number}", _from_plain(row)
