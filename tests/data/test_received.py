@@ -131,7 +131,7 @@ def test_a_manifest_names_files_of_the_pool_alone(pool, use, name):
     victim.write_bytes(bytes(size))
     name = str(victim) if name == "ABSOLUTE" else name
     edit(pool, lambda facts: facts["shards"][0]["files"]["flips"].update(file=name))
-    with pytest.raises(BadInput, match="manifest"):
+    with pytest.raises(BadInput, match=r"manifest\.json is damaged"):
         use(pool)
     assert victim.read_bytes() == bytes(size)
 
