@@ -221,7 +221,7 @@ def test_files_that_cannot_be_used_are_one_line(tmp_path):
     cases = [
         (["run", "digits", *SMALL, "--out", tmp_path / "file"], "a file is in the way; choose another place"),
         (["run", "--config", tmp_path / "nope.toml"], "cannot read the experiment file"),
-        (["resume", tmp_path / "broken"], "experiment.json is damaged"),
+        (["resume", tmp_path / "broken"], "experiment.json cannot be read"),
         (["pool", "create", tmp_path / "file", f"features={tmp_path / 'f.npy'}"], "a file is in the way"),
     ]
     for words, said in cases:

@@ -242,7 +242,7 @@ def test_what_is_no_table_of_vectors(folder):
     with pytest.raises(BadInput, match="there is no file"):
         read_embeddings(folder / "missing.npy")
     (folder / "broken.npy").write_bytes(b"no array")
-    with pytest.raises(BadInput, match=r"not a \.npy file that can be read"):
+    with pytest.raises(BadInput, match=r"cannot be read as \.npy"):
         read_embeddings(folder / "broken.npy")
     with pytest.raises(BadInput, match="no column holds numbers; it has id, text"):
         read_embeddings(table(folder / "t.csv", ["id", "text"], [(1, "a")]))
@@ -255,7 +255,7 @@ def test_what_is_no_table_of_vectors(folder):
     with pytest.raises(BadInput, match=r"several columns hold vectors \(a, b\)"):
         read_embeddings(folder / "t.jsonl")
     (folder / "t.jsonl").write_text("[1, 2\n")
-    with pytest.raises(BadInput, match=r"line 1: not JSON .*is the file whole"):
+    with pytest.raises(BadInput, match=r"line 1, cannot be read as JSON"):
         read_embeddings(folder / "t.jsonl")
     with pytest.raises(BadInput, match="name its rows in a column 'id'"):
         read_embeddings(table(folder / "t.csv", ["x"], [(1,)]), ids=np.arange(1))

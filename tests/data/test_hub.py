@@ -209,7 +209,7 @@ def test_images_by_their_paths(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "0.png").write_bytes(column[0]["bytes"])
     (tmp_path / "1.png").write_bytes(column[1]["bytes"])
-    paths = ["photos/0.png", str(tmp_path / "1.png"), None]
+    paths = ["photos/0.png", "1.png", None]
     rows = [{"bytes": None if path else cell["bytes"], "path": path} for path, cell in zip(paths, column, strict=True)]
     folder = save_splits(
         tmp_path / "set", train={"image": rows, "label": [0, 1, 0]}, test={"image": rows[1:], "label": [0, 1]}
@@ -218,7 +218,34 @@ def test_images_by_their_paths(tmp_path):
         load(str(folder))
     (folder / "train" / "photos").mkdir()
     (folder / "train" / "photos" / "0.png").write_bytes(column[0]["bytes"])
+    for split in ("train", "test"):
+        (folder / split / "1.png").write_bytes(column[1]["bytes"])
     np.testing.assert_array_equal(load(str(folder)).pool.read(slice(None)), images)
+
+
+@pytest.mark.parametrize("out", ["../1.png", "ABSOLUTE", "link.png"])
+def test_pictures_outside_the_dataset_are_not_read(tmp_path, out):
+    _, column = cells(2)
+    (tmp_path / "1.png").write_bytes(column[1]["bytes"])
+    path = str(tmp_path / "1.png") if out == "ABSOLUTE" else out
+    rows = [column[0], {"bytes": None, "path": path}]
+    folder = save_splits(
+        tmp_path / "set", train={"image": rows, "label": [0, 1]}, test={"image": rows, "label": [0, 1]}
+    )
+    (folder / "train" / "link.png").symlink_to(tmp_path / "1.png")
+    with pytest.raises(BadInput, match="picture"):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("name", ["../other/data.arrow", "/etc/passwd", 7])
+def test_data_files_outside_the_dataset_are_not_read(tmp_path, name):
+    folder = save_to_disk(tmp_path / "saved", TEXTS, {"label": CLASS})
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+    with pytest.raises(BadInput, match="data file"):
+        load(str(folder))
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": [str(name)]}))
+    with pytest.raises(BadInput):
+        load(str(folder))
 
 
 def test_bytes_alone_are_images_too(tmp_path):
@@ -393,7 +420,7 @@ def test_files_that_are_missing(tmp_path):
         load(str(tmp_path / "hub"))
     save_splits(tmp_path / "splits", train=TEXTS, test=TEXTS)
     (tmp_path / "splits" / "test" / "state.json").unlink()
-    with pytest.raises(BadInput, match=r"state\.json cannot be read .*No such file"):
+    with pytest.raises(BadInput, match=r"state\.json"):
         load(str(tmp_path / "splits"))
 
 
@@ -401,7 +428,7 @@ def test_files_that_are_missing(tmp_path):
     ("text", "words"),
     [
         ("{", r"state\.json cannot be read .* is the file whole"),
-        ("[]", "expected an object"),
+        ("[]", "must hold a JSON object"),
         ("{}", r"not what save_to_disk writes: it has no list '_data_files'"),
         ('{"_data_files": [5]}', "name no files"),
         ('{"_data_files": []}', "lacks all of its data files"),

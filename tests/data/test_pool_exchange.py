@@ -111,8 +111,8 @@ def test_what_cannot_be_read(tmp_path, table):
         "odd.parquet": "different lengths",
         "empty.parquet": "1 empty cells; fill them, or leave those rows out$",
         "half.parquet": r"column y has 1 empty cells; .*columns=\['x', 'z'\], on the command line --columns x,z",
-        "bad.parquet": "cannot be read as parquet",
-        "bad.npy": "cannot be read as npy",
+        "bad.parquet": "cannot be read as \\.parquet",
+        "bad.npy": "cannot be read as \\.npy",
         "bad.safetensors": "not a .safetensors file",
     }.items():
         with pytest.raises(BadInput, match=words):

@@ -314,10 +314,10 @@ WHOLE = '{"format": "ncalr shards 2", "columns": {"items": {"dtype": "float32", 
     ("text", "words"),
     [
         ("{", "cannot be read"),
-        ("[]", "not a manifest"),
+        ("[]", "must hold a JSON object"),
         ('{"format": "other"}', "not a manifest"),
-        ('{"format": "ncalr shards 2"}', "'columns'.* is missing or wrong"),
-        (WHOLE + ', "shards": []}', "shards or columns"),
+        ('{"format": "ncalr shards 2"}', "columns must be an object"),
+        (WHOLE + ', "shards": []}', "shards and columns"),
         (WHOLE + ', "shards": [{"rows": 2, "files": {}}]}', "files of a shard"),
     ],
 )

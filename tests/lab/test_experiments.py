@@ -498,7 +498,14 @@ def test_runs_that_differ_are_not_one(whole, tmp_path, key, said):
     shutil.copytree(whole[0], tmp_path / "other")
     path = tmp_path / "other" / "runs" / "random-1" / "journal.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[2][key] = 0.125 if key == "accuracy" else [1, 2]
+    line, first = lines[2], lines[0]["ids"][0]
+    others = {
+        "accuracy": 0.125,
+        "ids": line["ids"][::-1],
+        "labels": [1 - min(label, 1) for label in line["labels"]],
+        "again": [{"ids": [first], "labels": [0], "by": ""}],
+    }
+    line[key] = others[key]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(BadInput, match=r"random with seed 1 is in .* and is not the same run in both") as error:
         write_report([tmp_path / "other", whole[0]], out=tmp_path / "both")

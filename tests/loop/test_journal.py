@@ -20,7 +20,7 @@ def test_lines_come_back(tmp_path):
     journal.begin({"strategy": "ncal"})
     assert journal.lines() == []
     for number in range(3):
-        journal.append({"round": number, "ids": ["ä", number]})
+        journal.append({"round": number, "ids": ["ä", number], "labels": [0, 1]})
     assert [line["round"] for line in Journal(tmp_path / "run").lines()] == [0, 1, 2]
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["versions"]["numpy"]
 

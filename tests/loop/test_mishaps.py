@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,7 +76,7 @@ def test_the_disk_is_full_before_there_is_a_journal(tmp_path, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr("ncalr.loop.journal.open_own", full)
     with pytest.raises(NcalrError, match="No space left on device"):
         Journal(tmp_path).append({"round": 0})
     monkeypatch.undo()

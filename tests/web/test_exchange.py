@@ -702,7 +702,7 @@ def test_label_with_nothing_to_go_by(notes, monkeypatch, tmp_path):
         (["--embeddings", "nan.npy"], "the first in row 4"),
         (["--embeddings", "huge.npy"], "the first in row 5"),
         (["--embeddings", "flat.npy"], "one row of numbers an item, got float64 of shape (6,)"),
-        (["--embeddings", "nope.npy"], "can be read"),
+        (["--embeddings", "nope.npy"], "nope.npy"),
         (["--guidelines", "nope.md"], "No such file"),
         (["--guidelines", "latin.txt"], "not UTF-8"),
         (["--classes", "clases.txt"], "no file clases.txt"),
@@ -797,7 +797,7 @@ def test_going_on_applies_what_is_said(notes, monkeypatch, tmp_path):
     [
         (["--strategy", "nope"], "no strategy"),
         (["--network", "nope"], "no network"),
-        (["--embeddings", "nope.npy"], "can be read"),
+        (["--embeddings", "nope.npy"], "nope.npy"),
         (["--seed", "4"], "--seed 4 cannot be changed"),
         (["--database", "postgresql://x/y"], "labels move"),
         (["--text-column", "other"], "--text-column other cannot"),

@@ -22,7 +22,7 @@ from ncalr.web import exchange, serve, sources
 from ncalr.web.app import Limits
 from ncalr.web.folder import Folder
 from ncalr.web.limits import TooMany, Turns
-from ncalr.web.media import Decoder, Media, inside
+from ncalr.web.media import Decoder, Media, NotThere
 from ncalr.web.store import copying, people, projects, queue, schema
 from ncalr.web.store.database import NoRoom
 
@@ -71,7 +71,10 @@ def test_a_link_among_the_pictures_takes_nothing_out_of_another_folder(small, tm
         "c.png": b"b",
     }
     os.mkfifo(root / "pipe.png")
-    assert inside(root, "pipe.png") is None
+    shown = Media(root, tmp_path / "cache", decoders=0)
+    for name in ("pipe.png", "a.png", "d.png", "../secret", str(secret)):
+        with pytest.raises(NotThere):
+            shown.picture("key", name, 32)
 
 
 def test_the_training_reads_what_the_page_shows_and_nothing_else(tmp_path, monkeypatch):

@@ -160,8 +160,14 @@ def verify(folder: Folder) -> None:
     from ncalr.data.manifest import leftovers, read_manifest
     from ncalr.data.verify import verify as look
 
-    found = look(folder)
-    left = leftovers(folder, read_manifest(folder))
+    found, manifest = look(folder), read_manifest(folder)
+    left = leftovers(folder, manifest)
+    if not manifest.sealed:
+        print(
+            "note: the manifest is of an earlier format and has no checksum: a shard that was removed from it would "
+            "not be noticed. The next append or put writes one",
+            file=sys.stderr,
+        )
     if left:
         print(
             f"note: {len(left)} files are left of a put that was killed, or belong to one that is under way; they do "

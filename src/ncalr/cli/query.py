@@ -183,7 +183,7 @@ def _of_pool(
 
 def read_array(path: Path, how: str = "with numpy.save") -> Any:
     """A .npy file as a memory map; `how` to save one that can be read."""
-    from ncalr.data.files import open_npy
+    from ncalr.data.received import read_npy
     from ncalr.errors import BadInput
 
     if path.exists() and path.suffix in (".parquet", ".arrow", ".feather", ".npz", ".safetensors"):
@@ -193,7 +193,7 @@ def read_array(path: Path, how: str = "with numpy.save") -> Any:
         )
     if path.is_dir():
         raise BadInput(f"{path} is a folder, expected a .npy file; a pool on disk is passed with --pool")
-    return open_npy(path, how)
+    return read_npy(path, f"save the array {how}")
 
 
 def read_ids(path: Path | None, *, texts: bool = False) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.manifest import File, Manifest, read_manifest
+from ncalr.data.received import inside
 from ncalr.errors import BadInput, Damaged
 from ncalr.kernels.checksum import checksum
 
@@ -95,7 +96,7 @@ class Column:
 
     def path(self, at: int) -> Path:
         """Where a file is."""
-        return self.folder / self.files[at].file
+        return inside(self.folder, self.files[at].file)
 
     def check_size(self, at: int) -> None:
         """Raise where a file is missing or has another length than it was written with."""

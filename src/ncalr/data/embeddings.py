@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one, some
-from ncalr.data.files import open_npy
 from ncalr.data.pool import ArrayPool, checked_ids
+from ncalr.data.received import read_npy
 from ncalr.data.tables import (
     TABLES,
     Source,
@@ -78,7 +78,7 @@ def read_embeddings(path: str | Path, labels: Files | None = None, ids: Any = No
     notes: list[str] = []
     found: Labels | None = None
     if path.suffix == ".npy":
-        pool: Any = vector_pool(open_npy(path), ids, str(path))
+        pool: Any = vector_pool(read_npy(path), ids, str(path))
     elif ids is not None:
         raise BadInput(f"ids are for a .npy file; {path} is a table: name its rows in a column {ID!r}")
     else:
@@ -202,7 +202,7 @@ def _table(path: Path) -> Source:
 
 def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     """The labels of a .npy file, in the order of the items."""
-    found, n = open_npy(path), len(pool)
+    found, n = read_npy(path), len(pool)
     if found.shape != (n,) or found.dtype.kind not in "iu" or found.min(initial=0) < UNLABELLED:
         raise BadInput(
             f"{path} holds {found.dtype} of shape {found.shape}; expected a class number for each of the {n} items, "

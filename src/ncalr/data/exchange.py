@@ -10,7 +10,6 @@ of equal lengths becomes a matrix. Parquet and Arrow need pyarrow (the extra `pa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,9 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.evidence import POOL_AXIS, SHAPES
+from ncalr.data.arrow_sizes import check_arrow
 from ncalr.data.columns import stream
 from ncalr.data.files import written_whole
 from ncalr.data.manifest import IDS
+from ncalr.data.received import (
+    check_file,
+    check_parquet,
+    opened_npz,
+    read_npy,
+    read_safetensors,
+    reading,
+    safetensors_header,
+)
 from ncalr.data.shards import ShardedPool
 from ncalr.errors import BadInput
 from ncalr.extras import load
@@ -30,20 +39,6 @@ from ncalr.extras import load
 Array = npt.NDArray[Any]
 SUFFIXES = (".parquet", ".arrow", ".feather", ".npy", ".npz", ".safetensors")
 _ROWS = 16384
-_SAFE = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "|u1",
-}
 
 
 def read_columns(
@@ -62,14 +57,13 @@ def read_columns(
     source, names = Path(path), dict(rename or {})
     if source.suffix not in SUFFIXES:
         raise BadInput(f"columns are read from {', '.join(SUFFIXES)}, got {source.name!r}")
-    if not source.is_file():
-        raise BadInput(f"there is no file {source}")
+    check_file(source)
     if ids is not None:
         names[ids] = IDS
     wanted = None if columns is None else [*dict.fromkeys([*columns, *([] if ids is None else [ids])])]
     named = {*names, *(wanted or ())}
     table = source.suffix in (".parquet", ".arrow", ".feather")
-    for block in _table(source, named, wanted) if table else iter([_arrays(source)]):
+    for block in _table(source, named, wanted) if table else iter([_arrays(source, wanted)]):
         _check_named(source, named, block)
         yield {names.get(name, name): values for name, values in block.items() if wanted is None or name in wanted}
 
@@ -84,7 +78,7 @@ def stored_dtypes(path: str | Path, rename: Mapping[str, str] | None = None) -> 
     """The columns of a .safetensors file that are bfloat16: their numbers come as bits."""
     if Path(path).suffix != ".safetensors":
         return {}
-    header, _ = _safe_header(Path(path))
+    header, _ = safetensors_header(Path(path))
     return {(rename or {}).get(name, name): "bfloat16" for name, facts in header.items() if facts["dtype"] == "BF16"}
 
 
@@ -105,63 +99,59 @@ def to_parquet(pool: ShardedPool | str | Path, path: str | Path) -> int:
     blocks = ({IDS: np.arange(*rows), **block} for rows, block in stream(pool.columns, ranges))
     tables = (arrow.table({name: _arrow_array(arrow, v) for name, v in block.items()}) for block in blocks)
     first = next(tables)
-    with written_whole(Path(path)) as file, parquet.ParquetWriter(file, first.schema) as writer:
+    with (
+        written_whole(Path(path)) as file,
+        parquet.ParquetWriter(file, first.schema, write_page_checksum=True) as writer,
+    ):
         for table in chain([first], tables):
             writer.write_table(table)
     return n
 
 
-def _arrays(path: Path) -> dict[str, Any]:
-    """The arrays of a file, mapped where the format allows it."""
-    try:
-        if path.suffix == ".npy":
-            return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        return _safe_tensors(path)
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
-
-
-def _safe_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a .safetensors file: a length, a JSON header, then the bytes."""
-    header, start = _safe_header(path)
-    found: dict[str, Any] = {}
-    for name, facts in header.items():
-        begin = facts["data_offsets"][0]
-        found[name] = np.memmap(path, np.dtype(_SAFE[facts["dtype"]]), "r", start + begin, tuple(facts["shape"]))
-    return found
-
-
-def _safe_header(path: Path) -> tuple[dict[str, Any], int]:
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if size > 100_000_000:
-            raise BadInput(f"{path} is not a .safetensors file: its header would have {size} bytes")
-        header = json.loads(file.read(size))
-    header.pop("__metadata__", None)
-    return header, 8 + size
+def _arrays(path: Path, wanted: Sequence[str] | None) -> dict[str, Any]:
+    """The arrays of a file, mapped where the format allows it; of a .npz those that are wanted, all if None."""
+    if path.suffix == ".npy":
+        return {path.stem: read_npy(path)}
+    if path.suffix == ".safetensors":
+        return read_safetensors(path)
+    with opened_npz(path) as file:
+        _check_named(path, wanted or (), file.names)
+        return file.read(file.names if wanted is None else wanted)
 
 
 def _table(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterator[dict[str, Any]]:
     """The wanted columns of a table, all if None: the others are not even read."""
-    arrow, parquet = _pyarrow()
-    try:
-        if path.suffix == ".parquet":
-            file = parquet.ParquetFile(path)
-            _check_named(path, named, file.schema_arrow.names)
-            batches = file.iter_batches(_ROWS, columns=wanted)
-        else:
-            file = arrow.ipc.open_file(arrow.memory_map(str(path)))
-            _check_named(path, named, file.schema.names)
-            batches = (file.get_batch(at) for at in range(file.num_record_batches))
-        for batch in batches:
-            names = batch.schema.names if wanted is None else wanted
-            _check_full(path, batch, names)
-            yield {name: _matrix(name, batch.column(name)) for name in names}
-    except (OSError, arrow.ArrowException) as error:
-        raise BadInput(f"{path} cannot be read as {path.suffix[1:]} ({error})") from None
+    for batch in _parquet(path, named, wanted) if path.suffix == ".parquet" else _arrow(path, named, wanted):
+        _check_full(path, batch, batch.schema.names)
+        with reading(path, path.suffix):
+            block = {name: _matrix(name, batch.column(name)) for name in batch.schema.names}
+        yield block
+
+
+def _parquet(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterator[Any]:
+    _, parquet = _pyarrow()
+    with reading(path, ".parquet"):
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+        check_parquet(path, file.metadata)
+        names = file.schema_arrow.names
+        _check_named(path, named, names)
+        for batch in file.iter_batches(_ROWS, columns=wanted):
+            batch.validate(full=True)
+            yield batch.select(names if wanted is None else wanted)
+
+
+def _arrow(path: Path, named: Iterable[str], wanted: list[str] | None) -> Iterator[Any]:
+    """Batches of an Arrow file, read and not mapped: what is damaged, or cut meanwhile, would end the process."""
+    arrow, _ = _pyarrow()
+    check_arrow(path)
+    with reading(path, path.suffix), arrow.OSFile(str(path)) as source:
+        file = arrow.ipc.open_file(source)
+        names = file.schema.names
+        _check_named(path, named, names)
+        for at in range(file.num_record_batches):
+            batch = file.get_batch(at).select(names if wanted is None else wanted)
+            batch.validate(full=True)
+            yield batch
 
 
 def _check_full(path: Path, batch: Any, names: Sequence[str]) -> None:

@@ -1,11 +1,11 @@
-"""Files that appear whole or not at all, locks, and arrays in files."""
+"""Files that appear whole or not at all, and locks."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +33,7 @@ def held(path: Path, about: str = "") -> Iterator[None]:
     `about` is what whoever comes second is told. The file stays: were it removed, a third could hold a new one of the
     same name beside the second. Where there are no locks to be had nothing is held.
     """
-    with path.open("a+", encoding="utf-8") as file:
+    with open_own(path, "a+", encoding="utf-8") as file:
         try:
             _lock(file.fileno(), True)
         except OSError as error:
@@ -48,6 +48,20 @@ def held(path: Path, about: str = "") -> Iterator[None]:
         finally:  # not by closing the file: a process that was forked meanwhile has it open, too
             with suppress(OSError):
                 _lock(file.fileno(), False)
+
+
+def open_own(path: Path, mode: str, **how: Any) -> IO[Any]:
+    """Open a file of ncalr's own for writing in place; raise where it is a symbolic link, as in a folder of others."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    try:
+        return open(path, mode, opener=opener, **how)
+    except OSError as error:
+        if error.errno == errno.ELOOP or path.is_symlink():
+            raise BadInput(f"{path} is a symbolic link; ncalr writes into its own files alone: remove it") from None
+        raise
 
 
 def wait_for(file: int) -> None:
@@ -102,7 +116,8 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file to write beside this one; synced, it takes its place in one step. Where that fails, all is as it was."""
     part = path.with_name(path.name + ".part")
     try:
-        with part.open("wb") as file:
+        part.unlink(missing_ok=True)  # what a killed writer left, or a link that a folder came with
+        with part.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -115,19 +130,17 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write all of a file in one step; see `written_whole`."""
-    with written_whole(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+    write_set({path: content})
 
 
-def open_npy(path: Path, how: str = "with numpy.save") -> Any:
-    """A .npy file as a memory map; `how` to save one that can be read."""
-    import numpy as np
+def write_set(files: Mapping[Path, str | bytes]) -> None:
+    """Write several files that belong together: all beside the old ones first, then each takes its place.
 
-    if not path.exists():
-        raise BadInput(f"there is no file {path}")
-    try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        known = {"objects": "objects, not numbers", "magic string": "it does not begin like one"}
-        why = next((words for sign, words in known.items() if sign in str(error)), error)
-        raise BadInput(f"{path} is not a .npy file that can be read ({why}); save the array {how}") from None
+    Where one cannot be written, as on a full disk, all old ones stay.
+    """
+    with ExitStack() as stack:
+        for path, content in files.items():
+            file = stack.enter_context(written_whole(path))
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())  # what fails does so before the first takes its place

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ncalr.data.dataset import Dataset
 from ncalr.data.encoded import EncodedPool
+from ncalr.data.fields import check_fields, is_count, is_text, list_of, record
 from ncalr.data.files import first_bytes
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import Pool
@@ -41,6 +42,17 @@ def fingerprint(dataset: Dataset) -> Fingerprint:
         "pool": _of_set(dataset.pool, dataset.labels),
         "test": _of_set(dataset.test, dataset.test_labels),
     }
+
+
+def check_fingerprint(found: Fingerprint, place: str) -> None:
+    """Raise where a fingerprint that was read from a file lacks what others are compared with."""
+    check_fields(found, {"version": is_count}, place)
+    if found.get("version") == VERSION:
+        digests = dict.fromkeys(("ids", "labels", "contents"), is_text)
+        of_a_set = record({"items": is_count, "shape": list_of(is_count), **digests}, ("items", "shape", *digests))
+        classes = record({"count": is_count, "names": is_text}, ("count", "names"))
+        kinds = {"classes": classes, "pool": of_a_set, "test": of_a_set}
+        check_fields(found, kinds, place, needed=tuple(kinds))
 
 
 def differences(one: Fingerprint, other: Fingerprint, places: tuple[str, str] = ("then", "now")) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from ncalr.data.embeddings import ID, LABEL, read_embeddings
 from ncalr.data.hub import chosen_split, columns_of, read_split, splits_of
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.received import read_json, read_npy, reading
 from ncalr.data.splits import Subset, class_labels, initial
 from ncalr.data.tables import (
     FILE_COLUMNS,
@@ -61,20 +61,21 @@ def _array_split(folder: Path, split: str) -> tuple[ArrayPool, Labels]:
 
 
 def _array(path: Path) -> npt.NDArray[Any]:
-    try:
-        mode: Any = "r" if path.stat().st_size > _MAPPED_FROM else None
-        array: npt.NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(f"{path} is missing or torn ({error}); expected an array as numpy.save writes it") from None
+    array: npt.NDArray[Any] = read_npy(path, "expected an array as numpy.save writes it", mapped=_is_large(path))
+    if not array.ndim:
+        raise BadInput(f"{path} holds a single number; expected one row an item")
     return array
+
+
+def _is_large(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > _MAPPED_FROM
 
 
 def read_classes(path: Path) -> list[Kind]:
     """The classes in a JSON list of names, or of objects with a "name" and perhaps a "wnid"."""
-    try:
-        return [_kind(one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise BadInput(f"{path} cannot be read as a list of class names ({error!r})") from None
+    found = read_json(path)
+    with reading(path, "a list of class names", "expected names, or objects with a name"):
+        return [_kind(one) for one in found]
 
 
 def _kind(given: Any) -> Kind:
@@ -186,7 +187,8 @@ def _names_of(pool: ImagePool, folder: Path) -> list[str]:
     """The class of each image: its folder, or what Tiny-ImageNet's list beside the images says."""
     listed = folder / "val_annotations.txt"
     if listed.exists():
-        rows = [line.split("\t") for line in listed.read_text(encoding="utf-8").splitlines() if line]
+        with reading(listed, "UTF-8"):
+            rows = [line.split("\t") for line in listed.read_text(encoding="utf-8").splitlines() if line]
         named = {row[0]: row[1] for row in rows if len(row) > 1}
         absent = [path for path in pool.paths if path.name not in named]
         if absent:

@@ -12,7 +12,6 @@ Files belong to the split that their name or their folder speaks of, as on the H
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -24,8 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.data.arrow_sizes import check_arrow
 from ncalr.data.encoded import EncodedPool
 from ncalr.data.pool import Pool
+from ncalr.data.received import check_parquet, inside, parsed_json, read_object, reading
 from ncalr.data.splits import Subset
 from ncalr.data.tables import BLOCK, Block, Format, Source, cells, ids_from, labels_from, pool_from
 from ncalr.errors import BadInput, Note
@@ -84,7 +85,7 @@ def splits_of(folder: Path) -> dict[str, Split]:
     """Every split by its name."""
     if (folder / "dataset_dict.json").is_file():
         names = _part(folder / "dataset_dict.json", "splits")
-        return {str(name): _saved(folder / str(name), str(name)) for name in names}
+        return {str(name): _saved(inside(folder, name, "split"), str(name)) for name in names}
     if (folder / "state.json").is_file():
         name = str(_json(folder / "state.json").get("_split") or "train")
         return {name: _saved(folder, name)}
@@ -158,9 +159,9 @@ def _pool(split: Split, columns: Columns, size: Any, channels: int) -> Pool:
 def _files(folder: Path) -> list[Path]:
     """The tables in a folder and in those below, but for hidden ones."""
     found: list[Path] = []
-    for place, inside, names in os.walk(folder):
+    for place, folders, names in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
-        inside[:] = sorted(name for name in inside if not name.startswith(".") and depth + 1 < _DEPTH)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and depth + 1 < _DEPTH)
         found += [Path(place, name) for name in sorted(names) if name.endswith(_SUFFIXES) and name[0] != "."]
     return found
 
@@ -202,7 +203,7 @@ def _saved(folder: Path, name: str) -> Split:
     if _json(path).get("_indices_data_files"):
         raise BadInput(f"{folder} has rows by an index; save it once more after flatten_indices()")
     try:
-        files = [folder / str(each["filename"]) for each in _part(path, "_data_files")]
+        files = [inside(folder, each["filename"], "data file") for each in _part(path, "_data_files")]
     except (TypeError, KeyError):
         raise BadInput(f"{path} is not what save_to_disk writes: its _data_files name no files") from None
     missing = [file for file in files if not file.is_file()]
@@ -230,13 +231,7 @@ def _part(path: Path, key: str) -> Any:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); is the file whole?") from None
-    if not isinstance(found, dict):
-        raise BadInput(f"{path} cannot be read: expected an object {{...}}, got {found!r:.80}")
-    return found
+    return read_object(path)
 
 
 # Columns
@@ -286,7 +281,9 @@ class _Sheet:
 def _sheet(split: Split) -> _Sheet:
     schema = _schema(split.files[0])
     written = (schema.metadata or {}).get(b"huggingface")  # by the package `datasets`, into the file itself
-    features = {**(json.loads(written or "{}").get("info", {}).get("features") or {}), **split.features}
+    said = parsed_json(written or "{}", f"the metadata of {split.files[0]}")
+    with reading(split.files[0], "metadata of a dataset"):
+        features = {**(said.get("info", {}).get("features") or {}), **split.features}
     kinds = {column.name: _kind(column.type, features.get(column.name)) for column in schema}
     return _Sheet(split.source.path, kinds, features)
 
@@ -340,7 +337,7 @@ class _Images:
         if not isinstance(cell, dict):
             return cell
         if cell["bytes"] is None and cell.get("path"):
-            return folder / cell["path"]
+            return inside(folder, cell["path"], "picture", below=True)
         return cell["bytes"]
 
     def __len__(self) -> int:
@@ -364,7 +361,10 @@ def _table(path: Path, columns: list[str]) -> Any:
     absent = [name for name in columns if name not in found.column_names]
     if absent:
         raise BadInput(f"{path} has no column {absent[0]!r}, other files of its split have one")
-    return found.select(columns)
+    with reading(path, path.suffix):
+        found = found.select(columns)
+        found.validate(full=True)  # a damaged column would end the process
+    return found
 
 
 def _schema(path: Path) -> Any:
@@ -375,18 +375,18 @@ def _read(path: Path, parquet: Any, stream: Any) -> Any:
     """What the one function makes of a Parquet file or the other of an Arrow file, if it is whole."""
     arrow = _arrow()
     kind = "Parquet" if path.suffix == ".parquet" else "Arrow"
-    try:
+    with reading(path, kind):
         if kind == "Parquet":
-            with _arrow(".parquet").ParquetFile(path) as file:
+            with _arrow(".parquet").ParquetFile(path, page_checksum_verification=True) as file:
+                check_parquet(path, file.metadata)
                 return parquet(file)
+        check_arrow(path, at_once=True)
         mapped, ipc = arrow.memory_map(str(path)), _arrow(".ipc")
         if mapped.read_at(6, 0) == b"ARROW1":
             return stream(ipc.open_file(mapped))
         if mapped.read_at(8, max(mapped.size() - 8, 0)) != _END_OF_STREAM:
             raise ValueError("it ends in the middle")  # a reader would take what is there for everything
         return stream(ipc.open_stream(mapped))
-    except (OSError, ValueError, arrow.ArrowException) as error:
-        raise BadInput(f"{path} cannot be read as {kind} ({error}); is the file whole?") from None
 
 
 def _arrow(part: str = "") -> Any:

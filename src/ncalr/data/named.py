@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.catalog import Archive, Labels, Parts, dataset
+from ncalr.data.fields import check_fields, list_of
+from ncalr.data.files import write_whole
 from ncalr.data.folders import IMAGE_FOLDERS, arrays_in, class_folders, read_classes
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.received import check_file, inside, limited, read_object, reading
 from ncalr.data.splits import class_labels, drawn
 from ncalr.data.tables import TextPool, read_labels, read_table
 from ncalr.errors import BadInput
 from ncalr.extras import load as load_package
+
+LARGEST = 1 << 28
+"""Bytes of a file in an official archive, unpacked; the largest, of CIFAR-100, has 154 million."""
 
 
 @dataset(
@@ -121,15 +124,12 @@ def _packed(path: Path, wanted: list[str]) -> dict[str, bytes] | None:
     if not path.exists():
         return None
     found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = member.name.rpartition("/")[2]
-                file = archive.extractfile(member) if name in wanted else None
-                if file is not None:
-                    found[name] = file.read()
-    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path} is torn ({error}); fetch it again") from None
+    with reading(path, "an archive", "fetch it again"), tarfile.open(path) as archive:
+        for member in archive:
+            name = member.name.rpartition("/")[2]
+            file = archive.extractfile(member) if name in wanted and member.isreg() else None
+            if file is not None:
+                found[name] = limited(file, LARGEST, path)
     absent = [name for name in wanted if name not in found]
     if absent:
         raise BadInput(f"{path} holds no {absent[0]}; expected the official binary version")
@@ -169,10 +169,9 @@ def _fashion_mnist(folder: Path) -> Parts | None:
 
 def _idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """An array of bytes in the idx format: two zeros, 8, the number of dimensions, their sizes, the bytes."""
-    try:
-        data = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path} is missing or torn ({error}); fetch it again") from None
+    check_file(path)
+    with reading(path, "gzip", "fetch it again"), gzip.open(path) as file:
+        data = limited(file, LARGEST, path)
     start = 4 + 4 * dimensions
     shape = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4")) if len(data) >= start else ()
     if data[:4] != bytes([0, 0, 8, dimensions]) or len(data) - start != np.prod(shape, dtype=np.int64):
@@ -272,12 +271,12 @@ def _unzip_tables(folder: Path) -> None:
     packed = folder / "SST-2.zip"
     if not packed.exists() or (folder / "SST-2" / "dev.tsv").exists():
         return
-    try:
-        with zipfile.ZipFile(packed) as archive:
-            for name in ("SST-2/train.tsv", "SST-2/dev.tsv"):  # dev last: it says that both are there
-                archive.extract(name, folder)
-    except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise BadInput(f"{packed} is torn or not GLUE's ({error}); fetch it again") from None
+    with reading(packed, "GLUE's archive", "fetch it again"), zipfile.ZipFile(packed) as archive:
+        tables = {name: limited(archive.open(f"SST-2/{name}"), LARGEST, packed) for name in ("train.tsv", "dev.tsv")}
+    place = inside(folder, "SST-2")
+    place.mkdir(exist_ok=True)
+    for name, table in tables.items():  # dev last: it says that both are there
+        write_whole(place / name, table)
 
 
 def _texts_tsv(path: Path) -> tuple[Pool, Labels]:
@@ -286,11 +285,9 @@ def _texts_tsv(path: Path) -> tuple[Pool, Labels]:
 
 
 def _texts_json(path: Path) -> tuple[Pool, Labels]:
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        texts, labels = found["text"], found["label"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise BadInput(f"{path} cannot be read ({error!r}); expected the lists text and label") from None
+    found = read_object(path, "expected the lists text and label")
+    check_fields(found, dict.fromkeys(("text", "label"), list_of(lambda _: True)), str(path), needed=("text", "label"))
+    texts, labels = found["text"], found["label"]
     if len(texts) != len(labels):
         raise BadInput(f"{path}: {len(texts)} texts and {len(labels)} labels")
     return TextPool(texts), class_labels(labels)

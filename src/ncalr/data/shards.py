@@ -35,8 +35,20 @@ from ncalr.acquire import door
 from ncalr.acquire.evidence import POOL_AXIS
 from ncalr.data.columns import Column, replaced
 from ncalr.data.files import Held, held, sync_folder, written_whole
-from ncalr.data.manifest import IDS, MANIFEST, File, Kind, Manifest, Shard, leftovers, read_manifest
+from ncalr.data.manifest import (
+    IDS,
+    MANIFEST,
+    File,
+    Kind,
+    Manifest,
+    Shard,
+    check_columns,
+    file_of,
+    leftovers,
+    read_manifest,
+)
 from ncalr.data.pool import Ids, checked_ids, positions_of
+from ncalr.data.received import inside
 from ncalr.errors import BadInput, NotFinite, unknown
 from ncalr.kernels import is_torch, to_numpy
 from ncalr.kernels.checksum import checksum
@@ -243,7 +255,7 @@ def _put(folder: Path, old: Manifest, kinds: Mapping[str, Kind], ready: Mapping[
         for at, shard in enumerate(old.shards):
             files = {name: file for name, file in shard.files.items() if name not in out}
             for name, rows in ready.items():
-                path = folder / f"{name}.put{old.puts + 1}-{at:05d}.npy"
+                path = file_of(folder, name, at, put=old.puts + 1)
                 made.append(path)
                 files[name] = _save(path, rows.at(slice(start, start + shard.rows)))
             shards.append(Shard(shard.rows, files))
@@ -258,18 +270,17 @@ def _put(folder: Path, old: Manifest, kinds: Mapping[str, Kind], ready: Mapping[
     sync_folder(folder)  # or a power cut could keep the removals and lose the manifest
     for name in gone:
         with suppress(OSError):  # the next put removes it
-            (folder / name).unlink()
+            inside(folder, name).unlink()
 
 
 def _check_names(folder: Path, old: Manifest, columns: Mapping[str, Any], replace: bool, out: set[str]) -> None:
     if not columns and not out:
         raise BadInput("nothing to put: give columns by name, such as flips=, or names to drop")
+    check_columns(folder, [*old.columns, *columns])
     for name in columns:
         near = difflib.get_close_matches(name.lower(), POOL_AXIS, n=1, cutoff=0.8)
         if name == IDS:
             raise BadInput("the ids of a pool stay as they are; ids= (--ids) says in which order the rows are")
-        if not name or Path(name).name != name:
-            raise BadInput(f"a column's name is part of the names of its files, got {name!r}; give it a plain one")
         if near and name not in {*POOL_AXIS, *old.columns}:
             raise BadInput(f"no strategy reads a column {name!r}. Did you mean {near[0]!r}? Nothing was written")
         if name in out:
@@ -336,13 +347,13 @@ def _shards(
     if shard_items is not None and shard_items < 1:
         raise BadInput(f"a shard has at least one item, got shard_items={shard_items}")
     columns = dict(old.columns) if old else {}
-    ready = _checked(_named(blocks, ids), columns, dtypes)
+    ready = _checked(folder, _named(blocks, ids), columns, dtypes)
     shards: list[Shard] = []
     names: list[Array] = []
     for group in _regrouped(ready, shard_items, columns):
         files = {}
         for name, array in group.items():
-            path = folder / f"{name}-{len(shards) + (len(old.shards) if old else 0):05d}.npy"
+            path = file_of(folder, name, len(shards) + (len(old.shards) if old else 0))
             made.append(path)
             files[name] = _save(path, array)
         shards.append(Shard(len(next(iter(group.values()))), files))
@@ -376,7 +387,9 @@ def _named(blocks: Any, ids: Any) -> Iterator[Block]:
         raise BadInput(f"ids must be {at} whole numbers or texts, got {names.dtype} of shape {names.shape}")
 
 
-def _checked(blocks: Iterable[Block], columns: dict[str, Kind], dtypes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _checked(
+    folder: Path, blocks: Iterable[Block], columns: dict[str, Kind], dtypes: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     """The blocks that have items, in the form they are stored in, all of one kind. Fills `columns` from the first."""
     for at, given in enumerate(blocks):
         kinds, block = {}, {}
@@ -386,6 +399,7 @@ def _checked(blocks: Iterable[Block], columns: dict[str, Kind], dtypes: Mapping[
         if len(set(lengths.values())) > 1:
             raise BadInput(f"columns of block {at} have different numbers of rows: {lengths}")
         if not columns:
+            check_columns(folder, kinds)
             strangers = dtypes.keys() - kinds.keys()
             if strangers:
                 raise BadInput(f"a dtype was given for {', '.join(strangers)}, the columns are {', '.join(kinds)}")

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from ncalr.acquire.door import counted_from_one
 from ncalr.data.pool import ArrayPool, checked_ids
+from ncalr.data.received import check_file, check_parquet, parsed_json, reading
 from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, Note, NotFinite, unknown
 from ncalr.extras import load
@@ -204,8 +205,7 @@ def open_table(path: str | Path) -> Source:
         raise BadInput(f"{file} is no table that can be read; expected a file that ends in {endings(file)}")
     if file.is_dir():
         raise BadInput(f"{file} is a folder, expected a table")
-    if not file.is_file():
-        raise BadInput(f"there is no file {file}")
+    check_file(file)
     return Source(file, _FORMATS[file.suffix.lower()])
 
 
@@ -273,7 +273,7 @@ def _listed(cell: Any) -> Any:
         return cell
     try:
         return json.loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         return cell
 
 
@@ -440,23 +440,21 @@ def columns_of(path: Path) -> list[str]:
     """The names of a table's columns: of its first line, or of the first records of a JSONL file."""
     try:
         return _names_in(path)
-    except BadInput:
-        raise
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no table that can be read ({error}); is the file whole?") from None
 
 
 def _names_in(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
-        names: list[str] = _pyarrow("parquet").read_schema(path).names
+        with reading(path, "Parquet"):
+            names: list[str] = _pyarrow("parquet").read_schema(path).names
         return names
     if path.suffix.lower() in (".jsonl", ".ndjson"):  # the first may have no label yet
         return list(dict.fromkeys(name for _, record in islice(_records(path), BLOCK) for name in record))
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(2**20)
-    return stripped(next(csv.reader([line], delimiter=separator(path)), []))
+    with reading(path, "a table"):
+        return stripped(next(csv.reader([line], delimiter=separator(path)), []))
 
 
 def count_labels(path: Path) -> int:
@@ -604,10 +602,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise BadInput(f"{path}, line {number}: not JSON ({error}); is the file whole?") from None
+            record = parsed_json(line, f"{path}, line {number},")
             if not isinstance(record, dict):
                 raise BadInput(f"{path}, line {number}: expected an object {{...}}, got {record!r:.80}")
             yield number, record
@@ -615,17 +610,15 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _parquet(path: Path, columns: list[str]) -> Iterator[Block]:
     parquet = _pyarrow("parquet")
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            batches = list(file.iter_batches(BLOCK, columns=[name for name in columns if name in names]))
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise BadInput(f"{path} cannot be read as Parquet ({error}); is the file whole?") from None
-    _check_columns(path, columns, names)
-    start = 1
-    for batch in batches:
-        yield Block({name: cells(batch[name]) for name in columns}, range(start, start + len(batch)))
-        start += len(batch)
+    with reading(path, "Parquet"), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        check_parquet(path, file.metadata)
+        names = file.schema_arrow.names
+        _check_columns(path, columns, names)
+        start = 1
+        for batch in file.iter_batches(BLOCK, columns=columns):
+            batch.validate(full=True)
+            yield Block({name: cells(batch[name]) for name in columns}, range(start, start + len(batch)))
+            start += len(batch)
 
 
 def cells(column: Any) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ncalr.data.columns import Column, Reader
 from ncalr.data.manifest import read_manifest
-from ncalr.errors import Damaged
+from ncalr.data.received import read_npy
+from ncalr.errors import BadInput, Damaged
 
 
 def verify(folder: str | Path) -> list[Damaged]:
@@ -36,8 +37,8 @@ def _header(column: Column, at: int) -> list[Damaged]:
     """NumPy must read the same file as the manifest says."""
     expected: tuple[Any, ...] = ((column.rows_of(at), *column.kind.shape), np.dtype(column.files[at].dtype))
     try:
-        array = np.load(column.path(at), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array = read_npy(column.path(at))
+    except BadInput as error:
         return [column.damage(at, 0, column.rows_of(at), f"the header is not one of a .npy file ({error})")]
     if (array.shape, array.dtype) == expected:
         return []

@@ -9,18 +9,16 @@ Needs scikit-learn (the extra `sklearn`).
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.files import written_whole
 from ncalr.data.pool import Pool
-from ncalr.errors import BadInput
+from ncalr.data.received import parsed_json, read_npz, reading
 from ncalr.extras import load
 
 WIDTH = 128  # of the vectors, at most
@@ -76,12 +74,11 @@ class Words:
     @classmethod
     def load(cls, folder: Path) -> Words:
         """What `save` wrote."""
-        try:
-            with np.load(folder / FILE, allow_pickle=False) as found:
-                letters, terms = json.loads(found["terms"].tobytes())
-                return cls(terms, found["rarity"], found["directions"], letters)
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-            raise BadInput(f"{folder / FILE} cannot be read ({error}); save the model again") from None
+        found = read_npz(folder / FILE, ("terms", "rarity", "directions"), "save the model again")
+        said = parsed_json(found["terms"].tobytes(), folder / FILE)
+        with reading(folder / FILE, "words", "save the model again"):
+            letters, terms = said
+            return cls(terms, found["rarity"], found["directions"], bool(letters))
 
     def _turned(self, table: Any) -> Rows:
         return np.asarray(table @ self.directions.T if self.directions.size else table.toarray(), np.float32)

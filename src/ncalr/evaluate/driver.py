@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncalr.data.dataset import Dataset, load
-from ncalr.data.files import wait_for
+from ncalr.data.files import open_own, wait_for
 from ncalr.data.fingerprint import fingerprint
 from ncalr.errors import BadInput, check_known
 from ncalr.evaluate.subjects import Place, Subject, kept, places, subjects_at
@@ -180,8 +180,7 @@ def _append(run: Run, line: Line) -> None:
 
     Locked: another evaluation, of other tasks perhaps, may be writing here, and what it wrote is no torn line.
     """
-    path = run.journal.folder / EVALUATIONS
-    with path.open("ab+") as file:
+    with open_own(run.journal.folder / EVALUATIONS, "ab+") as file:
         wait_for(file.fileno())
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)

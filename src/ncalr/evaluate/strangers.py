@@ -23,11 +23,11 @@ import numpy.typing as npt
 from ncalr.acquire.spec import Spec, cut, parse
 from ncalr.data.catalog import DATASETS, Kind, data_root
 from ncalr.data.dataset import Dataset, load
-from ncalr.data.files import open_npy
 from ncalr.data.folders import images_below, read_classes
 from ncalr.data.hub import is_hub
 from ncalr.data.images import image_shape, pillow
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.received import read_npy
 from ncalr.data.splits import Subset
 from ncalr.errors import BadInput, check_known
 
@@ -176,19 +176,14 @@ def _arrays(folder: Path, split: str) -> Strangers:
     labels, names = folder / f"{split}_labels.npy", folder / "classes.json"
     if not (labels.exists() and names.exists()):
         return Strangers.unnamed(pool)
-    found = np.asarray(open_npy(labels))
+    found = np.asarray(read_npy(labels))
     if len(found) != len(pool):
         raise BadInput(f"{folder}: {len(pool)} {split} images and {len(found)} labels; save one label an image")
     return Strangers(pool, found, read_classes(names))
 
 
 def _array(path: Path) -> Any:
-    try:
-        items = np.load(path, mmap_mode="r")
-    except (OSError, ValueError) as error:
-        raise BadInput(
-            f"cannot read {path} ({error}); expected an array of images, (n, height, width, channels)"
-        ) from None
-    if not len(items):
+    items = read_npy(path, "expected an array of images, (n, height, width, channels)")
+    if not items.ndim or not len(items):
         raise BadInput(f"{path} is empty: an OOD set needs at least one item")
     return items[..., None] if items.ndim == 3 else items

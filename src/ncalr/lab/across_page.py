@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ncalr.data.files import write_set
 from ncalr.lab import plots
 from ncalr.lab.ranks import PAIR_TEST, RANK_TEST
 from ncalr.lab.report import section, whole_page
-from ncalr.lab.tables import counted, html_table, markdown_table, p_value, points, signed
+from ncalr.lab.tables import counted, csv_text, html_table, markdown_table, p_value, points, signed
 
 UNIT = (
     "Strategies that every experiment has, in each on the seeds that all of them have finished. The unit is the data "
@@ -37,13 +37,15 @@ def write_pages(found: dict[str, Any], folders: Sequence[Path], out: Path | str 
     place = Path(out or folders[0])
     place.mkdir(parents=True, exist_ok=True)
     again = shlex.join(["ncalr", "report", *map(str, folders), *(["--out", str(out)] if out else [])])
-    _write_csv(place / "across.csv", found)
-    (place / "across.json").write_text(
-        json.dumps({**found, "again": again}, indent=1, allow_nan=False), encoding="utf-8"
-    )
-    (place / "across.md").write_text(_markdown(found, again), encoding="utf-8")
     page = place / "across.html"
-    page.write_text(_page(found, again, place), encoding="utf-8")
+    write_set(
+        {
+            place / "across.csv": csv_text(_rows(found)),
+            place / "across.json": json.dumps({**found, "again": again}, indent=1, allow_nan=False),
+            place / "across.md": _markdown(found, again),
+            page: _page(found, again, place),
+        }
+    )
     return page
 
 
@@ -265,19 +267,17 @@ def _markdown(found: dict[str, Any], again: str) -> str:
     return "\n".join([*parts, f"    {again}\n"])
 
 
-def _write_csv(path: Path, found: dict[str, Any]) -> None:
+def _rows(found: dict[str, Any]) -> Iterator[list[Any]]:
     """One line an experiment and strategy; areas and differences as shares."""
     sides = ("mean", "low", "high")
     head = ["experiment", "data_set", "folders", "strategy", "seeds"]
     head += [name + ("" if side == "mean" else f"_{side}") for name in ("aubc", "to_random") for side in sides]
     of = {name: one for one in found["data_sets"] for name in one["experiments"]}
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*head, "rank_on_data_set", "average_rank"])
-        for one in found["experiments"]:
-            mine = of[one["name"]]
-            for name in found["strategies"]:
-                gap = (one["to_random"] or {}).get(name, {})
-                place = [one["name"], mine["name"], " ".join(one["folders"]), name, len(one["seeds"])]
-                numbers = [group.get(side) for group in (one["aubc"][name], gap) for side in sides]
-                writer.writerow([*place, *numbers, mine["ranks"][name], found["average_ranks"][name]])
+    yield [*head, "rank_on_data_set", "average_rank"]
+    for one in found["experiments"]:
+        mine = of[one["name"]]
+        for name in found["strategies"]:
+            gap = (one["to_random"] or {}).get(name, {})
+            place = [one["name"], mine["name"], " ".join(one["folders"]), name, len(one["seeds"])]
+            numbers = [group.get(side) for group in (one["aubc"][name], gap) for side in sides]
+            yield [*place, *numbers, mine["ranks"][name], found["average_ranks"][name]]

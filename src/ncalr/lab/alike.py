@@ -9,7 +9,7 @@ from typing import TypeVar
 from ncalr.data.fingerprint import differences
 from ncalr.lab.experiment import Experiment
 from ncalr.lab.runner import read_experiment
-from ncalr.loop.journal import DATA, read_claim
+from ncalr.loop.journal import read_data
 
 PROTOCOL = ("start", "step", "end", "network", "recipe", "noise", "stratified", "control", "stops")
 """What experiments have in common, beside their data, where their runs may be compared one by one."""
@@ -52,7 +52,7 @@ def why_apart(one: Path, other: Path) -> str:
 def data_apart(one: Path, other: Path) -> str:
     """In what the data of two experiments differ, in words: by their fingerprints, or by name where one has none."""
     names = _unlike("dataset", read_experiment(one), read_experiment(other))
-    known = [read_claim(folder / DATA) for folder in (one, other) if (folder / DATA).exists()]
+    known = [data for data in map(read_data, (one, other)) if data is not None]
     if len(known) < 2 or known[0].get("version") != known[1].get("version"):
         return names
     found = differences(known[0], known[1], (f"in {one}", f"in {other}"))

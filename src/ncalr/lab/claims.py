@@ -12,8 +12,9 @@ from typing import Any
 from ncalr.data.dataset import placed
 from ncalr.data.files import write_whole
 from ncalr.data.fingerprint import Fingerprint, differences
+from ncalr.data.received import inside
 from ncalr.errors import BadInput
-from ncalr.loop.journal import DATA, Journal, claim, has_learnt, keep_data, read_claim
+from ncalr.loop.journal import Journal, claim, has_learnt, keep_data, read_claim, read_data
 
 Claim = dict[str, Any]
 MEMBERS = "members"
@@ -28,7 +29,7 @@ def claim_all(out: Path, claims: Mapping[Path, Claim], data: Fingerprint) -> Non
     """
     claims = {folder: _plain(one) for folder, one in claims.items()}
     fits = all(_fits(folder, claims[folder], data) for folder in claims)
-    runs = _runs({*claims, *(out / name for name in _there(out).get(MEMBERS, ()))})
+    runs = _runs({*claims, *(inside(out, name, "member") for name in _members(out))})
     with ExitStack() as locks:
         if not all(_is_as_wanted(folder, claims[folder], data) for folder in claims):
             for run in runs:
@@ -57,14 +58,14 @@ def claim_experiment(folder: Path, wanted: Claim, data: Fingerprint | None = Non
 
 def _grown(folder: Path, wanted: Claim, data: Fingerprint | None) -> bool:
     """Whether nothing is wanted but all that is there, more seeds or strategies, and the same data elsewhere."""
-    there, path = _there(folder), folder / DATA
+    there = _there(folder)
     try:
         there["dataset"] = placed(there["dataset"])  # older ones have it as it was typed
         grown = there["seeds"] <= wanted["seeds"] and set(there["strategies"]) <= set(wanted["strategies"])
     except (KeyError, TypeError, AttributeError, BadInput):  # it is not the claim of an experiment
         return False
     free = {"seeds": 0, "strategies": 0}
-    if path.exists() and read_claim(path) == data:
+    if data is not None and read_data(folder) == data:
         free["dataset"] = 0
     return grown and {**there, **free} == {**wanted, **free}
 
@@ -84,15 +85,20 @@ def _there(folder: Path) -> Claim:
         return {}
 
 
+def _members(folder: Path) -> list[str]:
+    """The folders that a study names."""
+    found = _there(folder).get(MEMBERS, {})
+    return list(found) if isinstance(found, dict) else []
+
+
 def _is_as_wanted(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
-    path = folder / DATA
-    return _there(folder) == wanted and not (path.exists() and read_claim(path) != data)
+    return _there(folder) == wanted and read_data(folder) in (None, data)
 
 
 def _fits(folder: Path, wanted: Claim, data: Fingerprint) -> bool:
-    path = folder / DATA
+    known = read_data(folder)
     same = not _there(folder) or _grown(folder, wanted, data)
-    return same and not (path.exists() and differences(read_claim(path), data))
+    return same and not (known is not None and differences(known, data))
 
 
 def _runs(folders: Iterable[Path]) -> list[Path]:

@@ -102,7 +102,7 @@ def _asked(group: Group, wishes: list[str]) -> str:
 
 
 def _wish(value: Any) -> str:
-    return (", ".join(value) if isinstance(value, list) else str(value)) if value else "none given"
+    return (", ".join(map(str, value)) if isinstance(value, list) else str(value)) if value else "none given"
 
 
 # Tables

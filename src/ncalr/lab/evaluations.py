@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ncalr.data.fields import check_fields, dict_of, is_count, is_number, is_share, is_text, list_of, optional, record
+from ncalr.data.received import inside, parsed_json, reading
 from ncalr.lab.runner import Run
 from ncalr.lab.tables import points
 from ncalr.loop.state import spent
@@ -81,17 +83,48 @@ class Group:
 def read_evaluations(run: Run) -> list[Line]:
     """The evaluations of a run. What has no value is NaN.
 
-    A torn last line is left out, and lines of an older version, whose figures mean something else: they are computed
-    again when they are asked for.
+    A torn last line is left out, and lines of an older version, whose figures mean something else, or of rounds that
+    the journal has no training of any more: they are computed again when they are asked for.
     """
-    path = run.journal.folder / EVALUATIONS
+    path = inside(run.journal.folder, EVALUATIONS)
     if not path.exists():
         return []
-    whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    lines: list[Line] = [line for line in map(json.loads, whole) if line.get("version") == VERSION]
+    with reading(path, "evaluations"):
+        text = path.read_text(encoding="utf-8")
+    places = ((f"line {number} of {path}", line) for number, line in enumerate(text.splitlines(keepends=True), 1))
+    whole = [(place, parsed_json(line, place)) for place, line in places if line.endswith("\n")]
+    for place, line in whole:
+        check_fields(line, {}, place)
+        if line.get("version") == VERSION:
+            _check(line, place)
+    trained = {number for number, line in enumerate(run.lines) if "accuracy" in line}
+    lines: list[Line] = [line for _, line in whole if line.get("version") == VERSION and line["round"] in trained]
     for line in lines:
         line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
     return lines
+
+
+_LIMITS = list_of(optional(is_number))
+_KINDS = {
+    "task": is_text,
+    "round": is_count,
+    "labelled": is_count,
+    **dict.fromkeys(("accuracy", "journal"), is_share),
+    "values": dict_of(optional(is_number)),
+    **dict.fromkeys(("shown", "notes"), list_of(is_text)),
+    "limits": dict_of(lambda value: _LIMITS(value) and len(value) == 2),
+    "wishes": dict_of(lambda _: True),
+}
+_NEEDED = ("task", "round", "accuracy", "values", "shown", "notes", "wishes")
+_CURVE = record({name: list_of(is_number) for name in ("coverage", "accuracy")}, ("coverage", "accuracy"))
+_OF_TASK = {"audit": ("estimated share wrong", "low", "high")}
+"""Values of a task that the reliability card reads."""
+
+
+def _check(line: Line, place: str) -> None:
+    """Raise where an evaluation is not what an evaluator writes."""
+    check_fields(line, {**_KINDS, "coverage": _CURVE}, place, needed=_NEEDED)
+    check_fields(line["values"], {}, place, needed=_OF_TASK.get(line["task"], ()))
 
 
 def trained_again(lines: Sequence[Line]) -> str:

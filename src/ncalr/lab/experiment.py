@@ -15,6 +15,9 @@ from ncalr.loop.answers import policy
 from ncalr.loop.run import UNSAID, Plan
 from ncalr.loop.stopping import stops_of
 
+MOST = 100_000
+"""Seeds, and rounds of a run: each is a folder or a line, and numbers far beyond are a mistake."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -37,21 +40,27 @@ class Experiment:
     stops: str = ""  # rules that end a run before its last budget: "target=0.95" (`ncalr.loop.stopping`)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.strategies, list | tuple):
+            raise BadInput(f"strategies must be a list of names, got {self.strategies!r:.60}")
         object.__setattr__(self, "strategies", tuple(self.strategies))
-        if not self.strategies or len(set(self.strategies)) < len(self.strategies):
+        if not self.strategies or len(set(map(str, self.strategies))) < len(self.strategies):
             raise BadInput(f"strategies must be given, each once, got {list(self.strategies)}")
         for strategy in self.strategies:  # whether there is such a one is asked when it runs: a report needs none
             if not isinstance(strategy, str):
                 raise BadInput(f"a strategy of an experiment is given by its name or a spec, got {strategy!r}")
             parse(strategy)
-        policy(self.answers)
-        if isinstance(self.dataset, str):
-            object.__setattr__(self, "dataset", placed(self.dataset))  # it goes on from wherever it is resumed
         check_options("the experiment", Experiment, {n: v for n, v in vars(self).items() if n != "strategies"}, {})
+        policy(self.answers)
+        object.__setattr__(self, "dataset", placed(self.dataset))  # it goes on from wherever it is resumed
         if self.seeds < 1 or self.start < 2 or self.step < 1 or self.end < self.start:
             raise BadInput(
                 f"an experiment needs seeds >= 1, start >= 2, step >= 1 and end >= start, got seeds={self.seeds}, "
                 f"start={self.start}, step={self.step}, end={self.end}"
+            )
+        if max(self.seeds, (self.end - self.start) // self.step) > MOST:
+            raise BadInput(
+                f"an experiment has at most {MOST:,} seeds and rounds, got seeds={self.seeds}, start={self.start}, "
+                f"step={self.step}, end={self.end}"
             )
         Plan("random", self.budgets, control=self.control, keep=self.keep, answers=self.answers)
         stops_of(self.stops)

@@ -6,15 +6,15 @@ each.
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ncalr.data.files import write_set
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
@@ -34,7 +34,7 @@ from ncalr.lab.report import (
 )
 from ncalr.lab.runner import read_runs
 from ncalr.lab.study import NONE, Study
-from ncalr.lab.tables import counted, interval, markdown_table
+from ncalr.lab.tables import counted, csv_text, interval, markdown_table
 
 WRONG = (
     "Wrong labels: the share of the labels learnt at the last budget that are wrong, mean and 95 % interval over the "
@@ -81,13 +81,16 @@ def write_overview(
     for one, last in behind:
         what = "stopped" if ended[one["noise"]] else "not finished"
         notes.append(f"{one['noise']}: {what}, its figures are those up to {last:,.0f}.")
-    _write_csv(out / "noises.csv", found)
-    (out / "summary.json").write_text(
-        json.dumps({"noises": found, "caution": caution, "notes": notes}, indent=1, allow_nan=False), encoding="utf-8"
-    )
-    (out / "report.md").write_text(markdown_table(*overview_rows(found)), encoding="utf-8")
     page = out / "report.html"
-    page.write_text(_page(study, folder, found, [*caution, *notes]), encoding="utf-8")
+    numbers = {"noises": found, "caution": caution, "notes": notes}
+    write_set(
+        {
+            out / "noises.csv": csv_text(_rows(found)),
+            out / "summary.json": json.dumps(numbers, indent=1, allow_nan=False),
+            out / "report.md": markdown_table(*overview_rows(found)),
+            page: _page(study, folder, found, [*caution, *notes]),
+        }
+    )
     return page
 
 
@@ -159,7 +162,7 @@ def _table(found: list[dict[str, Any]]) -> str:
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _write_csv(path: Path, found: list[dict[str, Any]]) -> None:
+def _rows(found: list[dict[str, Any]]) -> Iterator[list[Any]]:
     """Every number of the table, as shares."""
     sides = ("mean", "low", "high")
     names = ("accuracy", "aubc", "to_random", "wrong")
@@ -170,15 +173,13 @@ def _write_csv(path: Path, found: list[dict[str, Any]]) -> None:
         "budget",
         *(f"{n}{'' if s == 'mean' else '_' + s}" for n in names for s in sides),
     ]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*head, "p_holm", "wrong_answers"])
-        for one in found:
-            summary = one["summary"]
-            for name in summary["strategies"]:
-                accuracy = {side: summary["accuracy"][name][side][-1] for side in sides}
-                against = (summary["to_random"] or {}).get(name, {}).get("aubc", {})
-                groups = (accuracy, summary["aubc"][name], against, one["wrong"].get(name, {}))
-                numbers = [group.get(side) for group in groups for side in sides]
-                place = [one["noise"], one["folder"], name, summary["budgets"][-1]]
-                writer.writerow([*place, *numbers, against.get("p_holm"), one["wrong_answers"]])
+    yield [*head, "p_holm", "wrong_answers"]
+    for one in found:
+        summary = one["summary"]
+        for name in summary["strategies"]:
+            accuracy = {side: summary["accuracy"][name][side][-1] for side in sides}
+            against = (summary["to_random"] or {}).get(name, {}).get("aubc", {})
+            groups = (accuracy, summary["aubc"][name], against, one["wrong"].get(name, {}))
+            numbers = [group.get(side) for group in groups for side in sides]
+            place = [one["noise"], one["folder"], name, summary["budgets"][-1]]
+            yield [*place, *numbers, against.get("p_holm"), one["wrong_answers"]]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from html import escape
 from itertools import combinations
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ncalr.data.fields import is_count
+from ncalr.data.files import write_set
 from ncalr.data.pool import Pool
 from ncalr.errors import BadInput
 from ncalr.lab import plots
@@ -28,8 +29,9 @@ from ncalr.lab.gallery import gallery
 from ncalr.lab.noise import answers_table, learnt, truth_of
 from ncalr.lab.runner import Run, read_experiment, read_runs
 from ncalr.lab.statistics import Curves, summary
-from ncalr.lab.tables import UNFINISHED, counted, html_table, interval, markdown_table, p_value, signed
-from ncalr.loop.journal import DATA, read_claim
+from ncalr.lab.tables import UNFINISHED, counted, csv_text, html_table, interval, markdown_table, p_value, signed
+from ncalr.loop.environment import read_environments
+from ncalr.loop.journal import read_data
 from ncalr.loop.state import spent
 
 STYLE = """
@@ -92,12 +94,15 @@ def write_report(
         going = {run.strategy for run in runs if not run.ended}
         found["ended"] = [name for name in found["strategies"] if name not in going]
     known = truth_of(pool, truth)
-    _write_csv(out / "curves.csv", runs, known)
-    (out / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
-    text = markdown_table(*result_rows(found)) + evaluations_as_markdown(runs, found["unit"])
-    (out / "report.md").write_text(text, encoding="utf-8")
     page = out / "report.html"
-    page.write_text(_page(experiment, places, runs, found, facts, class_names or [], pool, known), encoding="utf-8")
+    write_set(
+        {
+            out / "curves.csv": csv_text(_curve_rows(runs, known)),
+            out / "summary.json": json.dumps(found, indent=1, allow_nan=False),
+            out / "report.md": markdown_table(*result_rows(found)) + evaluations_as_markdown(runs, found["unit"]),
+            page: _page(experiment, places, runs, found, facts, class_names or [], pool, known),
+        }
+    )
     return page
 
 
@@ -260,7 +265,7 @@ def _page(
 ) -> str:
     head, rows = result_rows(found)
     table = html_table(head, rows)
-    environment = next((folders[0] / "runs").glob("*/environment.json"), None)
+    environment = next((known for run in runs if (known := read_environments(run.journal.folder))), None)
     again = [command(experiment, folders[0])] if len(folders) == 1 else []
     again += [shlex.join(["ncalr", "resume", str(folder)]) for folder in folders]
     again.append(shlex.join(["ncalr", "report", *map(str, folders)]))
@@ -319,7 +324,8 @@ def _page(
         f"<pre>{escape(json.dumps(experiment.as_dict(), indent=1))}</pre>",
     ]
     if environment is not None:
-        parts.append(f"<pre>{escape(environment.read_text(encoding='utf-8'))}</pre>")
+        facts = {**environment[0], **({"later": environment[1:]} if environment[1:] else {})}
+        parts.append(f"<pre>{escape(json.dumps(facts, indent=1))}</pre>")
     return whole_page(experiment.dataset, parts)
 
 
@@ -404,8 +410,9 @@ def _by_chance(runs: list[Run], folders: Sequence[Path]) -> str:
 
 def items_of(folder: Path) -> int | None:
     """The size of the pool that an experiment was carried out on, where its folder says so."""
-    data = folder / DATA
-    return int(read_claim(data)["pool"]["items"]) if data.exists() else None
+    known = (read_data(folder) or {}).get("pool")
+    items = known.get("items") if isinstance(known, dict) else None
+    return items if is_count(items) else None
 
 
 def words_of(experiment: Experiment, noise: str = "", items: int | None = None) -> str:
@@ -475,10 +482,8 @@ def _distances(runs: list[Run]) -> dict[str, Any]:
     return found
 
 
-def _write_csv(path: Path, runs: list[Run], truth: dict[Any, int]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["strategy", "seed", "labels", "accuracy", "items", "wrong"])
-        for run in runs:
-            rows = learnt(run, truth)
-            writer.writerows([run.strategy, run.seed, row.answers, row.accuracy, row.items, row.wrong] for row in rows)
+def _curve_rows(runs: list[Run], truth: dict[Any, int]) -> Iterator[list[Any]]:
+    yield ["strategy", "seed", "labels", "accuracy", "items", "wrong"]
+    for run in runs:
+        for row in learnt(run, truth):
+            yield [run.strategy, run.seed, row.answers, row.accuracy, row.items, row.wrong]

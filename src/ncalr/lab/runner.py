@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ncalr.data.received import reading
 from ncalr.errors import BadInput
 from ncalr.lab.claims import MEMBERS, claim_experiment
 from ncalr.lab.experiment import Experiment
@@ -150,7 +151,7 @@ def read_experiment(out: Path | str) -> Experiment:
     if MEMBERS in claim:
         raise BadInput(
             f"{out} holds an experiment under several noises; expected one of them: "
-            f"{', '.join(str(Path(out) / folder) for folder in claim[MEMBERS])}"
+            f"{', '.join(map(str, claim[MEMBERS])) if isinstance(claim[MEMBERS], dict) else 'its folders'}"
         )
     if "budgets" in claim and "strategies" not in claim:
         raise BadInput(
@@ -166,7 +167,10 @@ def read_runs(out: Path | str) -> list[Run]:
     found = []
     for strategy, seed in pairs(experiment):
         journal = Journal(Path(out) / "runs" / slug(strategy, seed))
-        found.append(Run(strategy, seed, journal, journal.lines()))
+        lines = journal.lines()
+        with reading(journal.path, "the journal of a run", "was it edited?"):
+            replay(lines)
+        found.append(Run(strategy, seed, journal, lines))
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -20,6 +22,13 @@ def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     """A table as Markdown."""
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
 
 
 def counted(number: int, what: str) -> str:

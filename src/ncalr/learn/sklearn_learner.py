@@ -28,8 +28,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.data.fields import Fits, check_fields, dict_of, is_count, is_text, list_of
 from ncalr.data.pool import Pool, positions_of
+from ncalr.data.received import read_npy, read_object
 from ncalr.dynamics import flips
+from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, NotFinite, NotRecorded
 from ncalr.learn.learner import SUBSTITUTES, UNCHANGED, UNSETTLED, Job, Record, Task
 from ncalr.learn.sklearn_steps import (
@@ -124,7 +127,7 @@ class SklearnLearner:
         folder = Path(folder)
         about = _read_about(folder)
         _compare(about["settings"], self.settings())
-        x, y, outputs = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS)
+        x, y, outputs = (_array(folder, name) for name in ARRAYS)
         shape, images = about["items"]
         training = Training(x, y, about["classes"], (about["seeds"][0], about["seeds"][1]), (tuple(shape), images))
         if _is_linear(self.estimator) and all((folder / f"{name}.npy").exists() for name in WEIGHTS):
@@ -368,7 +371,7 @@ def _weighted(estimator: Any, training: Training, folder: Path) -> _Fitted:
     """A linear model with the weights that were saved."""
     copy = seeded(estimator, training.seeds)
     for name in WEIGHTS:
-        setattr(copy, name, np.load(folder / f"{name}.npy", allow_pickle=False))
+        setattr(copy, name, _array(folder, name))
     copy.n_features_in_ = copy.coef_.shape[1]
     return _Fitted(copy, copy.predict_proba, training)
 
@@ -389,10 +392,30 @@ def _read_about(folder: Path) -> dict[str, Any]:
     missing = [name for name in ("model.json", *(f"{name}.npy" for name in ARRAYS)) if not (folder / name).exists()]
     if missing:
         raise BadInput(f"there is no model in {folder} ({', '.join(missing)} not there); write one with model.save")
-    about = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    about = read_object(path, "save the model again")
+    if about.get("format") != FORMAT:
         raise BadInput(f"{path} does not hold a {FORMAT!r}; load it with the learner that saved it")
+    check_fields(about, _KINDS, str(path), needed=tuple(_KINDS))
     return about
+
+
+def _is_pair(fits: Fits, other: Fits) -> Fits:
+    return lambda value: isinstance(value, list) and len(value) == 2 and fits(value[0]) and other(value[1])
+
+
+_KINDS = {
+    "settings": dict_of(lambda _: True),
+    "seeds": _is_pair(is_count, is_count),
+    "classes": lambda value: is_count(value) and 0 < value <= MOST_CLASSES,
+    "items": _is_pair(list_of(is_count), lambda value: isinstance(value, bool)),
+    "record": dict_of(lambda _: True),
+    "scikit_learn": is_text,
+}
+
+
+def _array(folder: Path, name: str) -> Array:
+    found: Array = read_npy(folder / f"{name}.npy", "save the model again", mapped=False)
+    return found
 
 
 def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ncalr.data.files import write_whole
+from ncalr.data.received import inside, read_object, reading, safetensors_header
 from ncalr.errors import BadInput
 from ncalr.extras import load
 
@@ -30,7 +31,9 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
 
 def read_arrays(path: Path) -> dict[str, Any]:
     """The arrays of a file."""
-    return dict(_safetensors().load(path.read_bytes()))
+    safetensors_header(path)
+    with reading(path, ".safetensors", "save the model again"):
+        return dict(_safetensors().load(path.read_bytes()))
 
 
 def write_facts(path: Path, facts: dict[str, Any]) -> None:
@@ -49,7 +52,8 @@ def load_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `save_model` wrote."""
     if not (folder / "model.json").exists():
         raise BadInput(f"no model in {folder}: expected model.json and model.safetensors there")
-    return read_arrays(folder / "model.safetensors"), json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    facts = read_object(folder / "model.json", "save the model again")
+    return read_arrays(folder / "model.safetensors"), facts
 
 
 def fingerprint(task: Any, recipe: dict[str, Any], network: str) -> str:
@@ -89,13 +93,13 @@ class Checkpoint:
         if self.folder is None or not (self.folder / "training.json").exists():
             return None
         try:
-            facts = json.loads((self.folder / "training.json").read_text(encoding="utf-8"))
-            if facts["belongs"] != self.belongs:
+            facts = read_object(self.folder / "training.json", "delete that folder to begin the training again")
+            if facts.get("belongs") != self.belongs:
                 raise BadInput(
                     f"{self.folder} holds the checkpoint of another training (other labels, recipe, network or seed); "
                     "give this one another folder, or delete that one"
                 )
-            return read_arrays(self.folder / facts["arrays"]), facts
+            return read_arrays(inside(self.folder, facts.get("arrays"), "checkpoint")), facts
         except Exception:  # or it cannot be read
             if not self.own:
                 raise

@@ -16,7 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ncalr.data.fields import check_fields, dict_of, is_count, is_text, list_of, record
 from ncalr.data.files import write_whole
+from ncalr.data.received import inside, read_object
 
 FILE = "environment.json"
 MADE_BY = ("python", "processor", "cores", "versions", "code", "gpu", "cuda", "cudnn")
@@ -61,7 +63,7 @@ def keep_environment(folder: Path, number: int) -> None:
     path = folder / FILE
     if not path.exists():
         return
-    known, now = json.loads(path.read_text(encoding="utf-8")), environment()
+    known, now = _read(folder), environment()
     later = [one for one in known.get("later", []) if one["round"] < number]
     last = later[-1] if later else known
     if any(last.get(name) != now.get(name) for name in MADE_BY):
@@ -72,11 +74,25 @@ def keep_environment(folder: Path, number: int) -> None:
 
 def read_environments(folder: Path) -> list[Facts]:
     """By what the rounds of a run were made, the first first; nothing where it is not known."""
-    path = folder / FILE
-    if not path.exists():
+    if not (folder / FILE).exists():
         return []
-    known = json.loads(path.read_text(encoding="utf-8"))
+    known = _read(folder)
     return [known, *known.get("later", [])]
+
+
+def threads_of(folder: Path) -> int | None:
+    """How many threads of torch a run began with; None where that is not known."""
+    return _read(folder).get("threads") if (folder / FILE).exists() else None
+
+
+def _read(folder: Path) -> Facts:
+    """What a run keeps of its environment, as far as it is read again, checked."""
+    path = inside(folder, FILE)
+    known = read_object(path, "remove it, and the run goes on without it")
+    kinds = {"versions": dict_of(is_text), "threads": lambda value: is_count(value) and 0 < value < 10_000}
+    later = list_of(record({**kinds, "round": is_count}, needed=("round",)))
+    check_fields(known, {**kinds, "later": later}, str(path))
+    return known
 
 
 def _torch_facts() -> Facts:

@@ -18,10 +18,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ncalr.data.files import Held, held, write_whole
-from ncalr.data.fingerprint import Fingerprint, differences
+from ncalr.data.files import Held, held, open_own, write_whole
+from ncalr.data.fingerprint import Fingerprint, check_fingerprint, differences
+from ncalr.data.received import inside, parsed_json, read_object, reading
 from ncalr.errors import BadInput, NcalrError, Note
-from ncalr.loop.environment import FILE, environment, keep_environment
+from ncalr.loop.environment import FILE, environment, keep_environment, threads_of
+from ncalr.loop.lines import check_line
 
 TIMES = ("seconds", "timing")
 """Keys that differ between two runs of the same experiment."""
@@ -58,14 +60,17 @@ class Journal:
         """
         content, end = self._content()
         found = []
-        for number, line in enumerate(content[:end].splitlines(), 1):
+        for number, text in enumerate(content[:end].splitlines()):
+            place = f"line {number + 1} of {self.path}"
             try:
-                found.append(json.loads(line))
-            except ValueError:
+                line = parsed_json(text, place)
+                check_line(line, number, place)
+            except BadInput as error:
                 raise BadInput(
-                    f"line {number} of {self.path} is not JSON; the journal was edited or the disk failed. Lines "
-                    "before it are whole: keep a copy, remove the rest, and resume"
+                    f"{error}. The journal was edited or the disk failed. Lines before it are whole: keep a copy, "
+                    "remove the rest, and resume"
                 ) from None
+            found.append(line)
         return found
 
     def append(self, line: dict[str, Any]) -> None:
@@ -79,7 +84,7 @@ class Journal:
             if not self.writes:
                 keep_environment(self.folder, line.get("round", 0))
                 self.writes = True
-            with self.path.open("ab") as file:
+            with open_own(self.path, "ab") as file:
                 file.truncate(size)
                 file.write(data)
                 file.flush()
@@ -97,7 +102,9 @@ class Journal:
 
     def _content(self) -> tuple[bytes, int]:
         """What is in the file, and how many bytes of that are whole lines."""
-        content = self.path.read_bytes() if self.path.exists() else b""
+        path = inside(self.folder, self.path.name)
+        with reading(path, "a journal"):
+            content = path.read_bytes() if path.exists() else b""
         return content, content.rfind(b"\n") + 1
 
     @contextmanager
@@ -116,8 +123,7 @@ class Journal:
     @contextmanager
     def threads(self) -> Iterator[None]:
         """torch with the threads the run began with: with another number the sums of a CPU come out otherwise."""
-        path, torch = self.folder / FILE, sys.modules.get("torch")
-        wanted = json.loads(path.read_text(encoding="utf-8")).get("threads") if path.exists() else None
+        torch, wanted = sys.modules.get("torch"), threads_of(self.folder)
         if torch is None or not wanted:
             yield
             return
@@ -136,15 +142,20 @@ def without_times(line: dict[str, Any]) -> dict[str, Any]:
 
 def read_claim(path: Path) -> dict[str, Any]:
     """What a folder is for."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        found = error
-    if not isinstance(found, dict):
-        raise BadInput(
-            f"{path} is damaged ({found}); the journals beside it are whole: put it back from a copy, or start the "
-            "same experiment in another folder"
-        )
+    return read_object(
+        inside(path.parent, path.name),
+        "it is damaged; the journals beside it are whole: put it back from a copy, or start the same experiment in "
+        "another folder",
+    )
+
+
+def read_data(folder: Path) -> Fingerprint | None:
+    """The fingerprint that a folder keeps of its data; None where it keeps none."""
+    path = folder / DATA
+    if not path.exists():
+        return None
+    found = read_claim(path)
+    check_fingerprint(found, str(path))
     return found
 
 
@@ -210,8 +221,7 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
     One that was begun by an ncalr that kept none is taken as it is. Where nothing was learnt yet, an item may have
     other contents, as one has that could not be read and was mended.
     """
-    path = folder / DATA
-    known = read_claim(path) if path.exists() else None
+    path, known = folder / DATA, read_data(folder)
     if known == data:
         return
     mended = known is not None and not has_learnt(folder) and not differences(_but_contents(known), _but_contents(data))
@@ -224,8 +234,8 @@ def keep_data(folder: Path, data: Fingerprint) -> None:
 
 def check_data(folder: Path, data: Fingerprint) -> None:
     """An error where the folder was begun with other data; one that says nothing of its data is taken as it is."""
-    path = folder / DATA
-    found = differences(read_claim(path), data) if path.exists() else []
+    known = read_data(folder)
+    found = [] if known is None else differences(known, data)
     if found:
         raise BadInput(
             f"the data are not those that {folder} was begun with: {'; '.join(found)}. Put them back as they were, or "

@@ -31,6 +31,7 @@ from ncalr.acquire.registry import resolve
 from ncalr.acquire.rehearsal import rehearsed
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
+from ncalr.data.received import reading
 from ncalr.errors import BadInput, NcalrError, check_known
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Model, needs_of
@@ -101,7 +102,9 @@ class Setting:
 def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Model, State]:
     """A run: gives jobs, takes models, returns the state at the end. The caller holds the journal's lock."""
     rehearsed(plan.strategy)
-    state = replay(journal.lines())
+    lines = journal.lines()
+    with reading(journal.path, "the journal of a run", "was it edited?"):
+        state = replay(lines)
     remind(setting.oracle, state.askings)
     if not state.rounds:
         _write(journal, state, {"round": 0, **_first(plan, setting)})

@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ncalr.acquire.spec import Spec, parse
 from ncalr.data.catalog import data_root
 from ncalr.data.pool import Pool
+from ncalr.data.received import opened_npz, read_npy
 from ncalr.data.words import Words, holds_texts
 from ncalr.errors import BadInput, check_known, unknown
 from ncalr.oracles.annotators import Annotators
@@ -93,13 +92,8 @@ def _matrix(spec: Spec, root: Path | str | None) -> Any:
     for option in spec.options:
         check_known("option of 'confusion' with a file called", option, ("file",))
     path = data_root(root) / Path(str(spec.options["file"])).expanduser()
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise BadInput(
-            f"there is no matrix in {path}: expected a .npy file of shape (classes, classes), absolute or below the "
-            "data's root"
-        ) from None
+    advice = "expected a matrix of shape (classes, classes), absolute or below the data's root"
+    return read_npy(path, advice, mapped=False)
 
 
 def _columns(spec: Spec, truth: Truth, root: Path | str | None, most: int | None = None) -> dict[str, Labels]:
@@ -114,17 +108,18 @@ def _columns(spec: Spec, truth: Truth, root: Path | str | None, most: int | None
     path = data_root(root) / Path(file).expanduser()
     if not path.is_file():
         raise BadInput(f"there are no labels in {path}; name a file that is there, absolute or below the data's root")
-    with np.load(path, allow_pickle=False) as arrays:
-        missing = [name for name in names if name not in arrays.files]
+    with opened_npz(path) as arrays:
+        missing = [name for name in names if name not in arrays.names]
         if missing:
-            raise unknown(f"labels in {path.name} called", str(missing[0]), arrays.files)
-        return {name: _aligned(arrays[name], name, path, truth) for name in names}
+            raise unknown(f"labels in {path.name} called", str(missing[0]), arrays.names)
+        return {name: _aligned(found, name, path, truth) for name, found in arrays.read(names).items()}
 
 
 def _aligned(labels: Any, name: str, path: Path, truth: Truth) -> Labels:
-    if len(labels) != len(truth.ids):
+    if labels.shape[:1] != (len(truth.ids),):
+        rows = len(labels) if labels.ndim else 0
         raise BadInput(
-            f"{name} in {path.name} has {len(labels)} rows and the pool {len(truth.ids)} items; they must be the same "
-            "items in the same order, so a pool that is only a part of a dataset has no such file"
+            f"{name} in {path.name} has {rows} rows and the pool {len(truth.ids)} items; they must be the same items "
+            "in the same order, so a pool that is only a part of a dataset has no such file"
         )
     return as_labels(labels, truth.classes, len(truth.ids), f"{name} in {path.name}")

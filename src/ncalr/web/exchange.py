@@ -32,6 +32,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from ncalr.data.received import DEVICES, FORBIDDEN, check_file, check_parquet, inside, read_json, reading
 from ncalr.data.tables import (
     TEXT_COLUMNS,
     about_header,
@@ -44,7 +45,6 @@ from ncalr.data.tables import (
 )
 from ncalr.errors import BadInput, check_known
 from ncalr.extras import load
-from ncalr.web.media import inside
 from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 from ncalr.web.store.filling import batches
@@ -55,8 +55,6 @@ NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may 
 UNNAMED = "import"  # who said what a table does not say who said
 PREDICTIONS = ("name", "label", "class", "probability")  # the columns of what a model says of all items
 LABELS = "labels.jsonl"  # beside the folders of an export as images
-FORBIDDEN = '\\:*?"<>|'
-DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{at}" for port in ("com", "lpt") for at in range(1, 10))}
 LONGEST = 200  # bytes of a file's name
 
 
@@ -128,15 +126,11 @@ def read(source: Path) -> list[Record]:
 
 def _read(source: Path) -> Iterator[Placed]:
     """The same, one after the other."""
-    try:
-        yield from READERS[form_of(source) or ""](source)
-    except BadInput as error:
-        raise BadInput(f"{source}: {error}") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{source} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
-    except (AttributeError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
-        words = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise BadInput(f"{source} holds no labels that can be read ({words}); is the file whole?") from None
+    with reading(source, "labels"):
+        try:
+            yield from READERS[form_of(source) or ""](source)
+        except BadInput as error:
+            raise BadInput(f"{source}: {error}") from None
 
 
 def _check_agreement(source: Path, found: Iterable[Placed]) -> None:
@@ -215,14 +209,15 @@ def write_folder(store: Store, root: Path, target: Path) -> Copied:
     missing: dict[str, str] = {}
     target.mkdir(parents=True, exist_ok=True)
     for name, label in labelled:
-        place = target / folders[label] / files[name]
-        place.parent.mkdir(exist_ok=True)
+        folder = inside(target, folders[label], "class")
+        folder.mkdir(exist_ok=True)
         try:
-            picture = inside(root, name)
-            if picture is None:  # it was never shown either
-                missing[name] = "leads out of the folder, or is no file"
-                continue
-            _copy(picture, place)
+            picture = inside(root, name, "picture", below=True)
+            picture.stat()
+            check_file(picture)  # what is no file was never shown either
+            _copy(picture, inside(folder, files[name]))
+        except BadInput:
+            missing[name] = "leads out of the folder, or is no file"
         except OSError as error:
             missing[name] = error.strerror or str(error)
         else:
@@ -496,10 +491,16 @@ def _write_parquet(given: Iterable[Record], target: Any) -> None:
 
 def _read_parquet(source: Path) -> Iterator[Placed]:
     _, parquet = _arrow()
-    with parquet.ParquetFile(source) as file:
-        rows = (row for batch in file.iter_batches(BATCH) for row in batch.to_pylist())
+    with parquet.ParquetFile(source, page_checksum_verification=True) as file:
+        check_parquet(source, file.metadata)
+        rows = (row for batch in file.iter_batches(BATCH) for row in _valid(batch).to_pylist())
         for number, row in enumerate(rows, 1):
             yield f"row {number}", _from_plain(row)
+
+
+def _valid(batch: Any) -> Any:
+    batch.validate(full=True)
+    return batch
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -612,10 +613,7 @@ def _written_before(path: Path) -> Iterable[Record] | None:
 
 def _tasks(path: Path) -> list[dict[str, Any]]:
     """The tasks of Label Studio in a file."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadInput(f"{path} is not JSON ({error})") from None
+    found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(task, dict) for task in found):
         raise BadInput(f"{path} holds no tasks of Label Studio; expected a list of objects")
     return found

@@ -21,9 +21,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from ncalr.data.fields import check_fields, dict_of, is_text
+from ncalr.data.received import read_object, reading
 from ncalr.errors import BadInput
 from ncalr.web.store import Store, open_store
+
+_ADVICE = "put it back from a copy of the folder"
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,9 @@ class Folder:
 
     def source(self) -> Source:
         """Where the items are."""
-        return Source(**self._facts()["source"])  # type: ignore[arg-type]
+        facts = self._facts()
+        with reading(self.path / "project.json", "a labelling project", _ADVICE):
+            return Source(**facts["source"])
 
     def url(self) -> str:
         """The URL of the database, where it is not the file in this folder."""
@@ -114,12 +121,10 @@ class Folder:
         known = Path(self.source().path)
         return known != source and known.exists()
 
-    def _facts(self) -> dict[str, object]:
+    def _facts(self) -> dict[str, Any]:
         path = self.path / "project.json"
-        try:
-            facts: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise BadInput(f"{path} cannot be read ({error}); put it back from a copy of the folder") from None
+        facts = read_object(path, _ADVICE)
+        check_fields(facts, {"source": dict_of(is_text), "database": is_text}, str(path), needed=("source", "database"))
         return facts
 
 

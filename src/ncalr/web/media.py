@@ -16,7 +16,8 @@ from queue import LifoQueue
 from typing import IO
 
 from ncalr.data.files import write_whole
-from ncalr.errors import NcalrError
+from ncalr.data.received import check_file, inside
+from ncalr.errors import BadInput, NcalrError
 from ncalr.web.child import command
 from ncalr.web.decoder import VERSION, read_message, write_message
 
@@ -79,11 +80,10 @@ class Media:
     def _open(self, name: str) -> tuple[IO[bytes], int]:
         """A file inside the root, whatever the name tries, and its age; links that lead out lead nowhere."""
         try:
-            path = inside(self.root, name)
-            if path is None:
-                raise NotThere("there is no such picture in the folder")
+            path = inside(self.root, name, "picture", below=True)
+            check_file(path)
             file = path.open("rb")
-        except (OSError, ValueError):
+        except (OSError, BadInput):
             raise NotThere(f"there is no such picture: {self._where()}") from None
         facts = os.fstat(file.fileno())
         if facts.st_size > BYTES:
@@ -103,15 +103,6 @@ class Media:
             yield decoder
         finally:
             self._decoders.put(decoder)
-
-
-def inside(root: Path, name: str) -> Path | None:
-    """The file of this name in a folder, if it is one, wherever its name or a link in the folder leads."""
-    try:
-        path = (root / name).resolve(strict=True)
-    except RuntimeError:  # links in a circle; from Python 3.13 on an OSError
-        return None
-    return path if path.is_relative_to(root.resolve()) and path.is_file() else None
 
 
 def _read(kept: Path) -> tuple[str, bytes]:

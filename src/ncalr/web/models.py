@@ -29,6 +29,7 @@ from sqlalchemy import Connection, select
 
 from ncalr.data.files import sync_folder, write_whole
 from ncalr.data.pool import ArrayPool, Pool
+from ncalr.data.received import inside, read_object, reading
 from ncalr.data.words import FILE as WORDS
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
@@ -283,7 +284,7 @@ def _named(folder: Folder) -> Path | None:
     """The folder that `current` names; None where there is none yet."""
     pointer = folder.path / "model" / "current"
     with suppress(OSError):
-        return pointer.with_name(pointer.read_text(encoding="utf-8").strip())
+        return inside(pointer.parent, pointer.read_text(encoding="utf-8").strip(), "model")
     return None
 
 
@@ -317,11 +318,10 @@ def _why(error: OSError) -> str:
 
 
 def _about(place: Path) -> About:
-    try:
-        facts = json.loads((place / "about.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{place} holds no model of a labelling project ({error}); expected about.json there") from None
-    return About(**{**facts, "choice": Choice(**facts["choice"])})
+    path = place / "about.json"
+    facts = read_object(path, "expected the model of a labelling project")
+    with reading(path, "a model of a labelling project", "train it again"):
+        return About(**{**facts, "choice": Choice(**facts["choice"])})
 
 
 def _items(conn: Connection, after: int, everything: bool) -> Sequence[Any]:

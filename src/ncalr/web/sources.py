@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.pool import ArrayPool
+from ncalr.data.received import check_file, inside, read_npy
 from ncalr.data.tables import TABLES, TEXT_COLUMNS, TextPool, about_header, columns_of, endings, read_table
 from ncalr.data.words import Words
 from ncalr.errors import BadInput
@@ -144,11 +145,12 @@ def _named(path: Path, given: str, usual: Sequence[str], wanted: str) -> str:
 def _pixels(root: Path, name: str, size: int) -> npt.NDArray[np.uint8] | None:
     """What the model sees of a picture; nothing of one that cannot be shown either."""
     from ncalr.web.decoder import thumbnail
-    from ncalr.web.media import BYTES, inside
+    from ncalr.web.media import BYTES
 
     try:
-        path = inside(root, name)
-        if path is None or path.stat().st_size > BYTES:
+        path = inside(root, name, "picture", below=True)
+        check_file(path)
+        if path.stat().st_size > BYTES:
             return None
         pixels: npt.NDArray[np.uint8] = thumbnail(path.read_bytes(), size)
     except Exception:  # whatever a decoder throws: people can still mark the item as broken
@@ -183,10 +185,7 @@ def _embeddings(path: Path, ids: Sequence[int]) -> ArrayPool:
 
 
 def _open_embeddings(path: Path) -> npt.NDArray[Any]:
-    try:
-        rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(f"{path} is no .npy file of embeddings that can be read ({error})") from None
+    rows: npt.NDArray[Any] = read_npy(path, "expected a .npy file of embeddings")
     if rows.ndim != 2 or not rows.shape[1] or rows.dtype.kind not in "fiu":
         raise BadInput(f"{path} must hold one row of numbers an item, got {rows.dtype} of shape {rows.shape}")
     return rows

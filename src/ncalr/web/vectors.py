@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from ncalr.data.images import ImagePool
 from ncalr.data.pool import Pool
+from ncalr.data.received import inside
 from ncalr.data.tables import TextPool
 from ncalr.web import sources
 from ncalr.web.folder import Folder, Source
@@ -44,10 +45,11 @@ def embedded(
         places = np.arange(len(items))
     else:
         root = Path(source.path)
-        pool = ImagePool([root / item.name for item in items], size=size, skip_broken=True)
+        paths = [inside(root, item.name, "picture", below=True) for item in items]
+        pool = ImagePool(paths, size=size, skip_broken=True)
         gone = set(pool.skipped)
-        unread = [item.name for item in items if (root / item.name).as_posix() in gone]
-        places = np.array([at for at, item in enumerate(items) if (root / item.name).as_posix() not in gone])
+        unread = [item.name for item, path in zip(items, paths, strict=True) if path.as_posix() in gone]
+        places = np.array([at for at, path in enumerate(paths) if path.as_posix() not in gone])
     made = np.concatenate([block["features"] for block in embed(pool, network, device=device, untrained=untrained)])
     rows = np.tile(made.mean(axis=0, dtype=np.float64).astype(np.float32), (len(items), 1))
     rows[places] = made
