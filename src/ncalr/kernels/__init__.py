@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ncalr.errors import BadInput, MissingExtra
+from ncalr.kernels import openmp  # noqa: F401 (keeps OpenMP usable in forked processes, from here on)
 
 OFF = 0.02
 """How far from 1 the sum of probabilities may be: those in half precision are rounded."""

@@ -13,10 +13,9 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
-from functools import cache, partial, wraps
+from functools import partial, wraps
 
 import numba
 import numpy as np
@@ -25,7 +24,7 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from ncalr.kernels import OFF
+from ncalr.kernels import OFF, openmp
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 WIDE = 32  # entries of a row from which on whole numbers are worth their second pass
@@ -47,8 +46,9 @@ def parallel(fastmath):
 
         @wraps(function)
         def call(*args):
+            openmp.check()
             torch = sys.modules.get("torch")
-            shared = None if torch else _openmp()
+            shared = None if torch else openmp.library()
             before = torch.get_num_threads() if torch else shared.omp_get_max_threads() if shared else 0
             kernel(*args)
             if shared:
@@ -60,15 +60,6 @@ def parallel(fastmath):
         return call
 
     return decorate
-
-
-@cache
-def _openmp():
-    """GNU's OpenMP, which numba and torch share where there is one."""
-    try:
-        return ctypes.CDLL("libgomp.so.1")
-    except OSError:
-        return None
 
 
 def widen(value):
