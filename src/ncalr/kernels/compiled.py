@@ -566,22 +566,31 @@ def to_kernel(dots, row_norms, norms, scale, ball):
             dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
 
 
+@njit(fastmath=FAST)
+def gain_of(row, best, worth):
+    """Sum over j of worth[j] * max(0, row[j] - best[j])."""
+    n = row.shape[0]
+    total = np.float64(0.0)
+    for start in range(0, n, 4096):  # partial sums in float32, their total in float64
+        part = np.float32(0.0)
+        for j in range(start, min(start + 4096, n)):
+            part += worth[j] * max(np.float32(0.0), row[j] - best[j])
+        total += part
+    return total
+
+
 @parallel(FAST)
 def coverage_gain(kernel, slots, best, worth, out):
-    """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
-    n = kernel.shape[1]
+    """Fill `out` with the gain of the row of each slot; see `gain_of`."""
     for i in prange(slots.shape[0]):
-        row = kernel[slots[i]]
-        total = np.float64(0.0)
-        for start in range(0, n, 4096):  # partial sums in float32, their total in float64
-            part = np.float32(0.0)
-            for j in range(start, min(start + 4096, n)):
-                part += worth[j] * max(np.float32(0.0), row[j] - best[j])
-            total += part
-        out[i] = total
+        out[i] = gain_of(kernel[slots[i]], best, worth)
 
 
-coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
+@njit(fastmath=FAST, cache=True)
+def coverage_gain_serial(kernel, slots, best, worth, out):
+    """Do the same on one thread. A function of its own: numba's cache tells functions apart, but not their flags."""
+    for i in range(slots.shape[0]):
+        out[i] = gain_of(kernel[slots[i]], best, worth)
 
 
 @parallel(FAST)
