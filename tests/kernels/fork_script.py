@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 if sys.argv[1] == "torch first":  # torch's own copy of OpenMP is loaded beside numba's; otherwise they share one
-    import torch
+    pass
 
 import ncalr
 from ncalr.kernels import openmp

@@ -147,15 +147,13 @@ def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]
 
 def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> ArrayPool:
     """A pool of vectors; whole numbers would be tokens there, and are none here. torch knows no other `KINDS`."""
-    found = to_numpy(vectors)
+    found = to_numpy(vectors, "features")
     if found.ndim != 2 or found.dtype not in KINDS:
         mend = ""
         if found.ndim == 2 and found.dtype.kind in "biuf":
             mend = "; np.asarray(vectors, np.float32) makes them so"
         elif isinstance(vectors, str | Path):
             mend = "; read the file first (numpy.load, or read_embeddings of ncalr.data.embeddings)"
-        elif hasattr(vectors, "toarray"):
-            mend = "; vectors.toarray() makes a sparse matrix so, sklearn's TruncatedSVD a narrow one"
         raise BadInput(
             f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
             f"(n, d), of 16, 32 or 64 bits{mend}"
@@ -209,7 +207,8 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
             f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
         )
     notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
-    return np.array(found, np.int64), numbers_as_names(int(found.max(initial=UNLABELLED)), str(path))
+    largest = int(found.max()) if len(found) else UNLABELLED  # an unsigned kind does not hold -1
+    return np.array(found, np.int64), numbers_as_names(largest, str(path))
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:

@@ -40,8 +40,8 @@ def check() -> None:
     """Raise in a forked child whose OpenMP threads could not be given up before the fork."""
     if _broken:
         raise Forked(
-            "This process was forked after OpenMP had started threads, and a version of OpenMP before GCC 9 cannot start "
-            "them again. Start processes with multiprocessing.get_context('spawn')."
+            "This process was forked after OpenMP started threads, and OpenMP before GCC 9 cannot start them anew. "
+            "Start processes with multiprocessing.get_context('spawn')."
         )
 
 
