@@ -220,7 +220,7 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
         notes.append(f"{path} has no labels yet")
         return np.full(len(pool), UNLABELLED, np.int64), []
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
-    whose, places = ids_from(source, whom), pool.ids
+    whose, places = _unescaped(ids_from(source, whom), pool.ids), pool.ids
     if whose.dtype.kind == "U" and places.dtype.kind != "U":
         whose = np.array(untyped(without_fractions(whose.tolist())))
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
@@ -237,6 +237,14 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     order = np.argsort(places, kind="stable")
     labels[order[np.searchsorted(places, whose[known], sorter=order)]] = given[known]
     return labels, classes
+
+
+def _unescaped(whose: npt.NDArray[Any], places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ids without the ' that `--spreadsheet` put before them: of those that only so are an item's."""
+    if whose.dtype.kind != "U" or places.dtype.kind != "U":
+        return whose
+    plain = np.array([name.removeprefix("'") for name in whose.tolist()])
+    return np.where(~np.isin(whose, places) & np.isin(plain, places), plain, whose)
 
 
 def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[str]:
