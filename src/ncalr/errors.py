@@ -74,10 +74,11 @@ def check_known(kind: str, given: Any, known: Collection[str], more: str = "") -
         raise unknown(kind, str(given), known, more)
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """The value, which must be a whole number of at least `least`; NumPy's count too, truth values do not."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise BadInput(f"{name} must be a whole number from {least} on, got {value!r}")
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return the value, which must be a whole number of at least `least`; NumPy's count too, truth values do not."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least or (most and value > most):
+        bounds = f"from {least} on" if most is None else f"in {least}..{most}"
+        raise BadInput(f"{name} must be a whole number {bounds}, got {value!r}")
     return int(value)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from acquire_bundle import bundle
+from scipy.sparse import csr_array
 
 from ncalr.acquire import door, strategies
 from ncalr.acquire.query import query
@@ -713,9 +714,44 @@ def test_a_misspelt_array_is_recognised():
         query("margin", 3, probs=np.full((4, 2), 0.5), quantity=1)
 
 
+LOGITS = np.random.default_rng(0).normal(size=(N, C)).astype(np.float32)
+STRANGE = {
+    "sparse matrix": csr_array(LOGITS),
+    "sparse tensor": torch.tensor(LOGITS).to_sparse(),
+    "meta tensor": torch.ones(N, C, device="meta"),
+    "eight bits": torch.tensor(LOGITS).to(torch.float8_e4m3fn),
+    "complex": LOGITS.astype(complex),
+    "texts": np.full((N, C), "a"),
+    "bytes": np.full((N, C), b"a"),
+    "objects": np.full((N, C), None),
+    "dates": np.zeros((N, C), "M8[s]"),
+    "records": np.zeros(N, [("a", "f4")]),
+    "different lengths": [[1, 2], [1]],
+    "a text": "abc",
+    "a dictionary": {"a": 1},
+    "an object": object(),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize("argument", ["logits", "ids", "exclude"])
+def test_what_is_no_array_of_numbers(argument, name):
+    with pytest.raises(BadInput, match=argument):
+        query("margin", 3, **{"logits": LOGITS, argument: STRANGE[name]})
+
+
+@pytest.mark.parametrize("argument", ["classes", "labels", "predictions"])
+@pytest.mark.parametrize("large", [2**16 + 1, 2**40, 2**63, 10**30])
+def test_class_numbers_far_too_large_are_refused_before_anything_is_allocated(argument, large):
+    given = {"features": LOGITS, "predictions": [0] * N, "labelled_features": LOGITS, "labels": [0] * N}
+    given[argument] = large if argument == "classes" else [large] * N
+    with pytest.raises(BadInput, match=argument):
+        query("cmap", 3, **given)
+
+
 def test_masked_values_are_not_taken_for_numbers():
     features = np.ma.masked_array(np.arange(6.0).reshape(3, 2), mask=[[0, 0], [0, 1], [0, 0]])
-    with pytest.raises(BadInput, match="features has 1 masked values"):
+    with pytest.raises(BadInput, match="`features` has 1 masked values"):
         query("coreset", 1, features=features)
     assert len(query("coreset", 1, features=np.ma.masked_array(features.data, mask=False))) == 1
 

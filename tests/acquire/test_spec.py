@@ -154,3 +154,31 @@ def test_a_joined_list_splits_into_its_specs(several):
 )
 def test_the_brackets_at_the_end_of_a_name_are_cut_where_they_open(text, parts):
     assert cut(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ncal(select=" + "filtered(then=" * 7 + "top_k" + ")" * 8,
+        "ncal(select=" + "filtered(then=" * 60 + "top_k" + ")" * 61,
+        "(" * 1000 + "ncal" + ")" * 1000,
+        "ncal(sign=" + "-" * 5000 + "1)",
+        "ncal(sign=" + "-" * 60_000 + "1)",
+        "ncal(sign=" + "1+" * 20_000 + "1)",
+        "ncal" + ".a" * 20_000,
+        "ncal(a=[" + "1, " * 30_000 + "])",
+        "ncal(a={[]: 1})",
+    ],
+)
+def test_what_is_nested_too_deep_or_too_long(text):
+    with pytest.raises(BadInput, match=r"ncal|filtered|cannot read") as refused:
+        parse(text)
+    assert len(str(refused.value)) < 400
+
+
+def test_specs_nested_too_deep_are_refused_however_they_are_made():
+    deep = Spec("top_k")
+    for _ in range(5):
+        deep = Spec("filtered", {"then": deep})
+    with pytest.raises(BadInput, match="filtered"):
+        Spec("filtered", {"then": deep})

@@ -205,6 +205,35 @@ def test_suggest_from_vectors_and_labels(embeddings, tmp_path):
     assert not {row["id"] for row in csv.DictReader(again.stdout.splitlines())} & {row["id"] for row in rows}
 
 
+ODD = ["=1+1", "+a", "-b", "@c", "\uff20q", "'e", "\uff1df", "plain", 'a,"b"', "x=1"]
+SHOWN = ["'=1+1", "'+a", "'-b", "'@c", "'\uff20q", "''e", "'\uff1df", "plain", 'a,"b"', "x=1"]
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), ODD), (("--spreadsheet",), SHOWN)])
+def test_what_a_spreadsheet_would_run_is_escaped_on_request(embeddings, tmp_path, options, expected):
+    ids, few, out = tmp_path / "ids.npy", tmp_path / "few.csv", tmp_path / "picks.csv"
+    np.save(ids, np.array([*ODD, *(f"n{at}" for at in range(10, 150))]))
+    few.write_text("id,label\n" + "".join(f"n{at},{'ab'[at % 2]}\n" for at in range(10, 150)))
+    ask = ["suggest", embeddings[0], few, "--strategy", "random", "--ids", ids]
+    done = runner.invoke(app, [*map(str, ask), *options, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["id"] for row in rows} == set(expected)
+    with out.open("w", newline="") as file:  # labelled there, the table is read back: the ids are the items' again
+        csv.writer(file).writerows([("id", "label"), *((row["id"], "a") for row in rows)])
+    again = runner.invoke(app, [*map(str, ask[:3]), str(out), *map(str, ask[3:])])
+    assert "all 150 items have a label" in str(again.exception)
+
+
+def test_picks_of_a_query_are_escaped_on_request(tmp_path):
+    np.save(tmp_path / "ids.npy", np.array(ODD))
+    ask = ["query", "-k", "10", "--strategy", "random", "--ids", str(tmp_path / "ids.npy")]
+    for options, expected in (((), ODD), (("--spreadsheet",), SHOWN)):
+        done = runner.invoke(app, [*ask, *options])
+        assert {row["id"] for row in csv.DictReader(done.stdout.splitlines())} == set(expected)
+
+
 @pytest.mark.parametrize(("items", "excluded", "expected"), [(150, 0, 100), (39, 0, 39), (150, 70, 80)])
 def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, excluded, expected):
     np.save(tmp_path / "items.npy", np.random.default_rng(0).normal(size=(items, 3)).astype(np.float32))

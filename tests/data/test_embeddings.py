@@ -274,6 +274,16 @@ def test_a_negative_number_is_no_class(folder):
         read_embeddings(folder / "items.npy", labels)
 
 
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8"])
+def test_labels_of_an_unsigned_kind_are_read(folder, kind):
+    labels = np.array([0, 2, 1, 1, 0], kind)
+    np.save(folder / "l.npy", labels)
+    found = read_embeddings(folder / "items.npy", folder / "l.npy")
+    assert found.labels.dtype == np.int64
+    assert found.labels.tolist() == labels.tolist()
+    assert found.classes == ["0", "1", "2"]
+
+
 def test_numbers_that_are_codes_are_no_class_numbers(folder):
     """A list of all classes up to a product's code is larger than the memory."""
     told = "the label 9999999999 is too large for a class number, 65535 at most; .* as names .'n9999999999'"
@@ -284,7 +294,7 @@ def test_numbers_that_are_codes_are_no_class_numbers(folder):
     np.save(folder / "l.npy", codes)
     with pytest.raises(BadInput, match=rf"l\.npy: {told}"):
         read_embeddings(folder / "items.npy", folder / "l.npy")
-    with pytest.raises(BadInput, match=f"the labels: {told}"):
+    with pytest.raises(BadInput, match=r"labels must be class numbers in 0\.\.65535.*, got -1\.\.9999999999"):
         audit_vectors(VECTORS, codes)
     labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 65_535)])
     assert len(read_embeddings(folder / "items.npy", labels).classes) == 65_536

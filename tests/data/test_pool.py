@@ -38,7 +38,7 @@ def test_a_mapped_file_is_not_read_whole(tmp_path):
         (np.zeros((2, 3)), [1, 1], "repeat; 1 do, the first is 1;"),
         (np.zeros((2, 3)), [1], "there are 2 items, and ids for 1"),
         (np.zeros((2, 3)), [1.5, 2.5], "whole numbers or texts"),
-        (np.zeros((2, 3)), [[1], [2, 3]], "whole numbers or texts, got lists of different lengths"),
+        (np.zeros((2, 3)), [[1], [2, 3]], "`ids` must be .* different lengths"),
     ],
 )
 def test_what_is_no_pool(items, ids, words):

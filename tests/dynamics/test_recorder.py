@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,10 +282,33 @@ def test_too_few_checkpoints() -> None:
 # -- what cannot be used --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("items", "classes"), [(0, 3), (3, 0), (3, 65537), (-1, 3)])
-def test_sizes_out_of_range(items: int, classes: int) -> None:
-    with pytest.raises(BadInput, match=rf"classes 1..65536, got {items} and {classes}"):
-        Recorder(items, classes)
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), "3", None, True, 10**18, 2**64])
+@pytest.mark.parametrize("argument", ["items", "classes"])
+def test_sizes_out_of_range(argument: str, wrong: Any) -> None:
+    with pytest.raises(BadInput, match=argument):
+        Recorder(**{"items": 3, "classes": 3, argument: wrong})
+    with pytest.raises(BadInput, match="classes"):
+        Recorder(3, 65537)
+
+
+def test_a_recorder_larger_than_the_memory_is_refused() -> None:
+    with pytest.raises(BadInput, match="items=20000000000 and classes=60000"):
+        Recorder(20_000_000_000, 60_000, keep="probs")
+
+
+@pytest.mark.parametrize("kind", [complex, bool, "M8[s]", "U1", "S1", object])
+@pytest.mark.parametrize("keep", ["flips", "logits"])
+def test_outputs_that_are_no_numbers(keep: str, kind: Any) -> None:
+    with pytest.raises(BadInput, match="logits of shape"):
+        Recorder(3, 2, keep=keep).record(np.zeros((3, 2)).astype(kind))
+
+
+@pytest.mark.parametrize("outputs", [torch.ones(3, 2, device="meta"), torch.ones(3, 2).to_sparse(), [[1, 2], [1]]])
+def test_outputs_and_rows_that_are_no_arrays(outputs: Any) -> None:
+    with pytest.raises(BadInput, match="outputs"):
+        Recorder(3, 2).record(outputs)
+    with pytest.raises(BadInput, match="rows"):
+        Recorder(3, 2).add(outputs, np.zeros((3, 2)))
 
 
 def test_unknown_thing_to_keep() -> None:

@@ -227,6 +227,14 @@ def test_mix_is_splitmix64() -> None:
         assert [int(compiled.mix.py_func(np.uint64(i * step % 2**64))) for i in range(3)] == words
 
 
+def test_each_kernel_has_a_place_of_its_own_in_the_cache_of_numba() -> None:
+    """The cache knows a function by its name, not by its flags: one body compiled twice is loaded as whichever came."""
+    bodies = [each.py_func for each in vars(compiled).values() if hasattr(each, "py_func")]
+    names = [body.__qualname__ for body in bodies]
+    assert len(names) > 30
+    assert len(set(names)) == len(names)
+
+
 def test_threads() -> None:
     assert compiled.threads() >= 1
 

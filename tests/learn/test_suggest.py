@@ -127,7 +127,7 @@ def test_what_cannot_be(problem):
     for wrong in (labels[:-1], labels[:, None]):
         with pytest.raises(BadInput, match=r"labels must be .*class.*, got "):
             suggest(vectors, wrong, 1)
-    with pytest.raises(BadInput, match="class numbers from 0 on, -1 where there is none; got -2"):
+    with pytest.raises(BadInput, match=r"labels must be class numbers.*, got -2"):
         suggest(vectors, np.where(labels == -1, -2, labels), 3)
     with pytest.raises(BadInput, match="labels are of one class: a classifier needs two"):
         suggest(vectors, np.where(labels == 1, 1, -1), 1, "ncal")
@@ -273,5 +273,38 @@ def test_no_labels_yet_need_not_be_written_down(problem):
 def test_what_holds_no_vectors_is_told_how_to_get_them(problem):
     with pytest.raises(BadInput, match=r"read the file first \(numpy\.load"):
         suggest("vectors.npy", problem[1], 5)
-    with pytest.raises(BadInput, match=r"vectors\.toarray\(\) makes a sparse matrix so"):
+    with pytest.raises(BadInput, match=r"features.*toarray"):
         suggest(csr_array(problem[0]), problem[1], 5)
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8"])
+def test_labels_of_an_unsigned_kind(problem, kind):
+    vectors, labels = problem
+    known = {at: np.dtype(kind).type(label) for at, label in enumerate(labels.tolist()) if label >= 0}
+    assert suggest(vectors, known, 3, "coreset").ids.tolist() == suggest(vectors, labels, 3, "coreset").ids.tolist()
+    with pytest.raises(BadInput, match="labels"):  # -1 became the largest number of its kind
+        suggest(vectors, labels.astype("u8"), 3, "coreset")
+
+
+@pytest.mark.parametrize("wrong", [2**16, 2**40, 2**63, 10**30])
+def test_class_numbers_far_too_large(problem, wrong):
+    vectors, labels = problem
+    for given in ({0: wrong, 1: 0}, [wrong, *labels.tolist()[1:]]):
+        with pytest.raises(BadInput, match="labels"):
+            suggest(vectors, given, 3)
+    with pytest.raises(BadInput, match="classes"):
+        suggest(vectors, labels, 3, classes=wrong + 1)
+
+
+@pytest.mark.parametrize("argument", ["features", "ids", "exclude"])
+@pytest.mark.parametrize("strange", [csr_array(np.eye(3)), torch.ones(3, 2, device="meta"), [[1, 2], [1]]])
+def test_what_is_no_array(problem, argument, strange):
+    given = {"features": problem[0], "labels": problem[1], argument: strange}
+    with pytest.raises(BadInput, match=argument):
+        suggest(given.pop("features"), given.pop("labels"), 3, "typiclust", **given)
+
+
+@pytest.mark.parametrize("seed", [None, 1.5, float("nan"), "3"])
+def test_a_seed_is_a_whole_number(problem, seed):
+    with pytest.raises(BadInput, match="seed"):
+        suggest(*problem, 3, seed=seed)

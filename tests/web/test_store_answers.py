@@ -171,11 +171,40 @@ def test_an_item_that_is_not_there(small):
         small.say("ann", "../../etc/passwd", 1)
 
 
-def test_an_answer_to_an_item_one_was_not_shown_is_kept_and_marked(small):
-    small.project(items=1)
-    [lease] = small.next("ann")
-    assert small.say("ben", lease.item, 1).late
-    assert small.say("cat", lease.item, 1, lease=lease.token).late  # somebody else's lease counts as none
+def test_an_item_in_another_persons_hands_is_not_answered_by_its_key(office):
+    office.project(items=2, votes=2)
+    [lease] = office.next("ann")
+    receipt = office.say("ben", lease.item, 1)  # one of two votes is free: it could have been handed to ben
+    assert receipt.late
+    for token in (None, lease.token, str(uuid.uuid4())):  # ann's lease is none of cat's
+        with pytest.raises(Conflict, match="not handed to you"):
+            office.say("cat", lease.item, 1, lease=token)
+    office.say("ann", lease.item, 1, lease=lease.token)
+    assert office.state(lease.item)["status"] == "labelled"
+    with pytest.raises(Conflict, match="not handed to you"):  # nor one that has its votes
+        office.say("cat", lease.item, 2)
+    assert [row["person_id"] for row in office.rows(schema.event)] == [office.person("ben").id, office.person("ann").id]
+    assert office.rows(schema.event)[0]["arm"] == "unasked"
+    office.say("ben", lease.item, 2, based_on=receipt.id)  # one's own answer may always be changed
+
+
+def test_an_item_that_was_handed_out_is_answered_whatever_became_of_its_lease(office, clock):
+    office.project(items=1)
+    [first] = office.next("ann")
+    clock.time += 10_000
+    [second] = office.next("ben")
+    assert second.item == first.item
+    assert office.say("ann", first.item, 1, lease=first.token).late
+    with pytest.raises(Conflict, match="not handed to you"):
+        office.say("cat", first.item, 1)
+    assert not office.say("ben", first.item, 1, lease=second.token).late
+
+
+def test_an_item_whose_lease_a_power_cut_took_is_answered(office):
+    office.project(items=1)
+    [lease] = office.next("ann")
+    office.store.write(lambda conn: conn.execute(delete(schema.lease)))
+    assert office.say("ann", lease.item, 1, lease=lease.token).late
 
 
 def test_a_full_disk_is_an_error_of_its_own_and_leaves_no_half_row(small):

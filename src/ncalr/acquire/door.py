@@ -10,9 +10,10 @@ import numpy as np
 
 from ncalr.acquire.evidence import POOL_AXIS, SHAPES, SOURCES, Evidence, source_of
 from ncalr.acquire.registry import Plan
-from ncalr.errors import BadInput, MissingEvidence, NotFinite
+from ncalr.dynamics.recorder import MOST_CLASSES
+from ncalr.errors import BadInput, MissingEvidence, NotFinite, whole_number
 from ncalr.geometry import ClassStatistics
-from ncalr.kernels import OFF, Backend, is_torch, to_numpy
+from ncalr.kernels import OFF, Backend, check_tensor, is_torch, to_numpy
 
 LETTERS = {
     "n": "pool items",
@@ -102,11 +103,10 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
             raise BadInput(f"statistics are of {counted} classes, {where} has {found}; they must agree")
         found, where = counted, "statistics"
     if classes is not None:
-        if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 1:
-            raise BadInput(f"classes must be a whole number of at least 1, got {classes!r}")
+        classes = whole_number("classes", classes, 1, MOST_CLASSES)
         if found and classes != found:
             raise BadInput(f"classes={classes} was said, but {where} has {found}")
-        found, where = int(classes), "classes"
+        found, where = classes, "classes"
     top = 0
     for name in ("labels", "predictions", "checkpoint_predictions"):
         if name in arrays and arrays[name].shape[-1]:
@@ -116,6 +116,11 @@ def count_classes(arrays: Mapping[str, Any], classes: int | None) -> int:
             if low < 0 or high >= limit:
                 source = f"{where} has {found} classes" if found else "classes count from 0"
                 raise BadInput(f"{name} must lie in 0..{limit - 1} ({source}), got {low}..{high}")
+            if high >= MOST_CLASSES:
+                raise BadInput(
+                    f"{name} must be class numbers in 0..{MOST_CLASSES - 1}, got {high}; "
+                    "np.unique(labels, return_inverse=True)[1] numbers classes without gaps"
+                )
             top = max(top, high + 1)
     return found or top
 
@@ -161,7 +166,7 @@ def read_ids(ids: Any, n: int) -> Any:
     """Ids as a NumPy array: whole numbers or texts, each once; positions where none are given."""
     if ids is None:
         return Positions(n)
-    given, ids = ids, to_numpy(ids)
+    given, ids = ids, to_numpy(ids, "ids")
     if ids.dtype.kind == "U" and isinstance(given, list | tuple) and not all(isinstance(name, str) for name in given):
         raise BadInput("ids must be all whole numbers or all texts, got both; write [str(name) for name in ids]")
     if ids.dtype == object and all(isinstance(name, str) for name in ids.ravel()):
@@ -214,7 +219,7 @@ def excluded_ids(exclude: Any, n: int, texts: bool) -> Any:
     """Ids to leave out, each once, as an array of the kind that the pool's are; None where there are none."""
     if exclude is None:
         return None
-    exclude = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
+    exclude = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude, "exclude")
     if exclude.dtype == object and all(isinstance(name, str) for name in exclude.ravel()):
         exclude = exclude.astype(str)
     if exclude.ndim != 1:
@@ -398,13 +403,9 @@ def _as_array(name: str, value: Any) -> Any:
     if getattr(value, "on_disk", False):
         return value
     if is_torch(value):
+        check_tensor(value, name)
         return value.long() if str(value.dtype) in UNSIGNED_TENSORS else value
-    if np.ma.is_masked(value):
-        raise BadInput(f"{name} has {np.ma.getmaskarray(value).sum()} masked values; fill them, or drop those items")
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise BadInput(f"{name} cannot be made an array ({error}); rows must have the same length") from None
+    return to_numpy(value, name)
 
 
 def _checked_statistics(value: Any) -> ClassStatistics:

@@ -36,15 +36,20 @@ def mix_all(x: Words) -> Words:
     return np.asarray(x ^ (x >> np.uint64(31)), np.uint64)
 
 
+def check_seed(seed: Any) -> list[Any]:
+    """Return the numbers of a seed; raise for anything else."""
+    parts = list(seed) if isinstance(seed, Iterable) else [seed]
+    if not all(isinstance(part, int | np.integer) for part in parts):
+        raise BadInput(f"seed must be a whole number or a list of them, got {seed!r}")
+    return parts
+
+
 class Lottery:
     """Seeded random numbers for the items with these ids."""
 
     def __init__(self, seed: int | Sequence[int], ids: npt.NDArray[Any]) -> None:
         word = 0
-        parts = list(seed) if isinstance(seed, Iterable) else [seed]
-        for part in parts:
-            if not isinstance(part, int | np.integer):
-                raise BadInput(f"seed must be a whole number or a list of them, got {seed!r}")
+        for part in check_seed(seed):
             word = mix(word ^ (int(part) & _MASK))
         self._seed, self._ids = word, ids
 

@@ -15,6 +15,12 @@ from typing import Any
 
 from ncalr.errors import BadInput
 
+DEEPEST = 6
+"""How deep specs may be nested. Each level of selectors is resolved several times over: 4 times the work."""
+
+LONGEST = 2**16
+"""How many characters a spec may have: room for the names of a thousand classes, and no more than Python can parse."""
+
 WORDS = {"true": True, "false": False, "none": None}
 """Bare words that are no strings."""
 
@@ -25,6 +31,10 @@ class Spec:
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if _depth(self) > DEEPEST:
+            raise BadInput(f"options of {self.name!r} are nested more than {DEEPEST} deep; expected one or two levels")
 
     def __str__(self) -> str:
         inside = ", ".join(f"{key}={_text(value)}" for key, value in self.options.items())
@@ -37,15 +47,22 @@ def parse(text: str) -> Spec:
     >>> parse("ncal(fusion=rank, sign=-1)")
     Spec(name='ncal', options={'fusion': 'rank', 'sign': -1})
     """
+    shown = f"cannot read {text[:80]!r}{'...' if len(text) > 80 else ''}"
+    if len(text) > LONGEST:
+        raise BadInput(f"{shown} ({len(text):,} characters); a spec has at most {LONGEST:,}")
     try:
         value = _value(ast.parse(_plain(text.strip()), mode="eval").body)
-    except (SyntaxError, ValueError) as error:
-        raise BadInput(f"cannot read {text!r} ({error}); write it as name or name(option=value, ...)") from None
+    except BadInput:
+        raise
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise BadInput(f"{shown} ({error}); write it as name or name(option=value, ...)") from None
+    except (RecursionError, MemoryError):
+        raise BadInput(f"{shown} (nested too deep); write it as name or name(option=value, ...)") from None
     if isinstance(value, str):
         return Spec(value)
     if isinstance(value, Spec):
         return value
-    raise BadInput(f"cannot read {text!r}; write it as name or name(option=value, ...)")
+    raise BadInput(f"{shown}; write it as name or name(option=value, ...)")
 
 
 def cut(text: str) -> tuple[str, str]:
@@ -81,6 +98,13 @@ def split(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return [part.strip() for part in parts if part.strip()]
+
+
+def _depth(value: Any) -> int:
+    """Return how many specs are nested in each other."""
+    if isinstance(value, list):
+        return max(map(_depth, value), default=0)
+    return 1 + max(map(_depth, value.options.values()), default=0) if isinstance(value, Spec) else 0
 
 
 def _plain(text: str) -> str:

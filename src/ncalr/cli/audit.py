@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ncalr.cli.query import Spreadsheet
 from ncalr.cli.suggest import Ids
 
 
@@ -30,6 +31,7 @@ def run(
         list[str] | None, typer.Option(help="A library to hear beside, on the same networks: cleanlab.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A CSV file for the whole list.")] = None,
+    spreadsheet: Spreadsheet = False,
     root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -60,7 +62,7 @@ def run(
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
         if out is not None:
-            save_csv(report.rows, out)
+            save_csv(report.rows, out, spreadsheet)
         return
     for line in report.words:
         print(line)
@@ -75,7 +77,7 @@ def run(
             f"{row['rank']:>4}  {row['id']!s:<{first}}  {row['label']!s:<{second}}  -> {word:<{third}}  {row['reason']}"
         )
     if out is not None:
-        save_csv(report.rows, out)
+        save_csv(report.rows, out, spreadsheet)
         print(f"all {len(report.rows):,} labels, the most doubtful first: {out}")
     for note in report.summary.get("notes", []):
         print(f"note: {note}")
@@ -87,10 +89,11 @@ def _keep_labels(out: Path, audited: dict[Any, str]) -> None:
     Of such a list everything is written again but labels that are not `audited`.
     """
     from ncalr.cli.query import keep_labels
-    from ncalr.data.tables import columns_of, count_labels, open_table
+    from ncalr.data.tables import columns_of, count_labels, escaped, open_table
     from ncalr.evaluate.audit import COLUMNS, DETAILS
 
     now = {str(name).strip(): label.strip() for name, label in audited.items()}
+    now |= {escaped(name): label for name, label in now.items()}
 
     def lost() -> tuple[int, str]:
         there = columns_of(out)
@@ -98,6 +101,7 @@ def _keep_labels(out: Path, audited: dict[Any, str]) -> None:
             return count_labels(out), ""
         blocks = (block.columns for block in open_table(out).rows(["id", "label"]))
         rows = (row for columns in blocks for row in zip(columns["id"], columns["label"], strict=True))
-        return sum(now.get(name.strip(), "") != label.strip() for name, label in rows), " that are not those audited"
+        pairs = ((now.get(name.strip(), ""), label.strip()) for name, label in rows)
+        return sum(label not in (given, escaped(given)) for given, label in pairs), " that are not those audited"
 
     keep_labels(out, lost, "the list")

@@ -19,6 +19,12 @@ _ARRAY = "A .npy file, read as it is needed. "
 Out = Annotated[
     Path | None, typer.Option(help="Where to write: .csv, .json, or .npy (ids alone). Default: CSV on the screen.")
 ]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet", help="Escape texts of the CSV that a spreadsheet would run as formulas (default: as they are)."
+    ),
+]
 
 
 def run(
@@ -64,6 +70,7 @@ def run(
         str | None, typer.Option(help="For --engine ray: a cluster's address, or auto. Without: one of its own.")
     ] = None,
     out: Out = None,
+    spreadsheet: Spreadsheet = False,
 ) -> None:
     """Say which pool items to label next, from arrays on disk or a pool of any size.
 
@@ -104,7 +111,7 @@ def run(
         given["exclude"] = read_ids(exclude, texts=names is not None and names.dtype.kind == "U")
         with _flags_named():
             picks = query(strategy, k, **given, ids=names)
-    hand_out(picks, out, picks.notes)
+    hand_out(picks, out, picks.notes, spreadsheet)
 
 
 @contextmanager
@@ -229,23 +236,23 @@ def read_ids(path: Path | None, *, texts: bool = False) -> Any:
     return np.array(words)
 
 
-def hand_out(picks: Any, out: Path | None, notes: Iterable[str]) -> None:
+def hand_out(picks: Any, out: Path | None, notes: Iterable[str], spreadsheet: bool) -> None:
     """What there is to say, and the picks where they are wanted."""
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    write(picks, out)
+    write(picks, out, spreadsheet)
     if out is not None:
         print(f"{len(picks)} ids by {picks.strategy} written to {out}", file=sys.stderr)
 
 
-def write(picks: Any, out: Path | None) -> None:
-    """The picks in the form the file's name asks for."""
+def write(picks: Any, out: Path | None, spreadsheet: bool = False) -> None:
+    """Write the picks in the form the file's name asks for."""
     import numpy as np
 
     from ncalr.data.files import write_whole, written_whole
 
     if out is None:
-        _write_csv(picks.rows(), sys.stdout)
+        _write_csv(picks.rows(), sys.stdout, spreadsheet)
     elif out.suffix == ".npy":
         with written_whole(out) as file:
             np.save(file, picks.ids)
@@ -253,22 +260,26 @@ def write(picks: Any, out: Path | None) -> None:
         rows = {"strategy": picks.strategy, "notes": list(picks.notes), "picks": picks.rows()}
         write_whole(out, json.dumps(rows, indent=1) + "\n")
     else:
-        save_csv(picks.rows(), out)
+        save_csv(picks.rows(), out, spreadsheet)
 
 
-def save_csv(rows: list[dict[str, Any]], out: Path) -> None:
-    """Rows as a table in a file."""
+def save_csv(rows: list[dict[str, Any]], out: Path, spreadsheet: bool = False) -> None:
+    """Write rows as a table in a file; for a `spreadsheet` with no text that it would run."""
     from ncalr.data.files import write_whole
 
     text = io.StringIO()
-    _write_csv(rows, text)
+    _write_csv(rows, text, spreadsheet)
     write_whole(out, text.getvalue())
 
 
-def _write_csv(rows: list[dict[str, Any]], file: Any) -> None:
-    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def _write_csv(rows: list[dict[str, Any]], file: Any, spreadsheet: bool) -> None:
+    from ncalr.data.tables import escaped
+
+    def cell(value: Any) -> Any:
+        return escaped(value) if spreadsheet and isinstance(value, str) else value
+
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([cell(value) for value in row] for row in (rows[0], *(row.values() for row in rows)))
 
 
 def check_picks_out(out: Path, *read: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncalr.cli.query import Out, check_picks_out, hand_out, read_ids
+from ncalr.cli.query import Out, Spreadsheet, check_picks_out, hand_out, read_ids
 
 Ids = Annotated[
     Path | None,
@@ -43,6 +43,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Decides ties, draws and how the head begins.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
     out: Out = None,
+    spreadsheet: Spreadsheet = False,
 ) -> None:
     """Say which items to label next, from ready-made vectors and the labels so far; a head is trained on the way.
 
@@ -70,4 +71,4 @@ def run(
         seed=seed,
         device=device,
     )
-    hand_out(picks, out, (*found.notes, *picks.notes))
+    hand_out(picks, out, (*found.notes, *picks.notes), spreadsheet)

@@ -147,15 +147,13 @@ def _odd_classes(labels: npt.NDArray[np.int64], classes: list[str]) -> list[str]
 
 def vector_pool(vectors: Any, ids: Any = None, whose: str = "the array") -> ArrayPool:
     """A pool of vectors; whole numbers would be tokens there, and are none here. torch knows no other `KINDS`."""
-    found = to_numpy(vectors)
+    found = to_numpy(vectors, "features")
     if found.ndim != 2 or found.dtype not in KINDS:
         mend = ""
         if found.ndim == 2 and found.dtype.kind in "biuf":
             mend = "; np.asarray(vectors, np.float32) makes them so"
         elif isinstance(vectors, str | Path):
             mend = "; read the file first (numpy.load, or read_embeddings of ncalr.data.embeddings)"
-        elif hasattr(vectors, "toarray"):
-            mend = "; vectors.toarray() makes a sparse matrix so, sklearn's TruncatedSVD a narrow one"
         raise BadInput(
             f"{whose} holds {found.dtype} of shape {found.shape}; expected vectors, a row an item: floating-point "
             f"(n, d), of 16, 32 or 64 bits{mend}"
@@ -209,7 +207,8 @@ def _numbers(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
             f"counted from 0, {UNLABELLED} where there is no label yet; or a table with the columns {ID} and {LABEL}"
         )
     notes += counted_from_one(found[found >= 0], mend="subtract 1 from them", name="all is well")
-    return np.array(found, np.int64), numbers_as_names(int(found.max(initial=UNLABELLED)), str(path))
+    largest = int(found.max()) if len(found) else UNLABELLED  # an unsigned kind does not hold -1
+    return np.array(found, np.int64), numbers_as_names(largest, str(path))
 
 
 def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
@@ -221,7 +220,7 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
         notes.append(f"{path} has no labels yet")
         return np.full(len(pool), UNLABELLED, np.int64), []
     given, classes = labels_from(source, LABEL, None, UNLABELLED)
-    whose, places = ids_from(source, whom), pool.ids
+    whose, places = _unescaped(ids_from(source, whom), pool.ids), pool.ids
     if whose.dtype.kind == "U" and places.dtype.kind != "U":
         whose = np.array(untyped(without_fractions(whose.tolist())))
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
@@ -238,6 +237,14 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
     order = np.argsort(places, kind="stable")
     labels[order[np.searchsorted(places, whose[known], sorter=order)]] = given[known]
     return labels, classes
+
+
+def _unescaped(whose: npt.NDArray[Any], places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ids without the ' that `--spreadsheet` put before them: of those that only so are an item's."""
+    if whose.dtype.kind != "U" or places.dtype.kind != "U":
+        return whose
+    plain = np.array([name.removeprefix("'") for name in whose.tolist()])
+    return np.where(~np.isin(whose, places) & np.isin(plain, places), plain, whose)
 
 
 def _vectors(source: Source, heads: list[str], notes: list[str]) -> str | list[str]:

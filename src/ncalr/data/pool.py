@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput, NotFinite
+from ncalr.kernels import to_numpy
 
 Ids = npt.NDArray[Any]
 
@@ -44,7 +45,7 @@ class ArrayPool:
     """A pool whose items are the rows of one array, in memory or memory-mapped."""
 
     def __init__(self, items: Any, ids: Any = None) -> None:
-        array = items if isinstance(items, np.ndarray) else np.asarray(items)
+        array = items if isinstance(items, np.memmap) else to_numpy(items, "items")
         images = array.ndim in (3, 4) and array.dtype == np.uint8
         if not len(array.shape) or not len(array):
             raise BadInput(f"a pool needs at least one item, got an array of shape {array.shape}")
@@ -90,10 +91,7 @@ class ArrayPool:
 
 def checked_ids(ids: Any, n: int) -> Ids:
     """Ids for n items: whole numbers or texts, each once; 0..n-1 where none are given. They cannot be written to."""
-    try:
-        names = np.arange(n) if ids is None else np.array(ids)
-    except ValueError:  # lists of several lengths
-        raise BadInput(f"ids must be {n} whole numbers or texts, got lists of different lengths among them") from None
+    names = np.arange(n) if ids is None else np.array(to_numpy(ids, "ids"))
     if names.dtype == object and all(isinstance(name, str) for name in names.flat):  # as pandas has texts
         names = names.astype(str)
     if names.dtype.kind not in "iuU":
@@ -111,7 +109,7 @@ def checked_ids(ids: Any, n: int) -> Ids:
 
 def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:
     """Where these ids stand in the pool; each must be there, and be named once."""
-    wanted = np.asarray(ids)
+    wanted = to_numpy(ids, "ids")
     if wanted.ndim != 1:
         raise BadInput(f"ids must be a list, got shape {wanted.shape}")
     if wanted.size and wanted.dtype.kind not in "iuU":

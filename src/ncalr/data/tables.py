@@ -40,6 +40,13 @@ TEXT_COLUMNS = ("text", "content", "sentence", "review", "body", "message", "tit
 LABEL_COLUMNS = ("label", "labels")
 FILE_COLUMNS = ("file", "filename", "path", "image", "name", "id")
 """What columns are called most often, for whoever does not say which."""
+FORMULAS = (*"=+-@\t\r\n'", *"\uff1d\uff0b\uff0d\uff20")  # the wide ones are signs of formulas in East Asia
+"""How a text begins that a spreadsheet may run as a formula; and ', so that reading an escaped text back is exact."""
+
+
+def escaped(text: str) -> str:
+    """Return a text as a spreadsheet shows it and does not run it: with a ' before what may be a formula."""
+    return f"'{text}" if text.startswith(FORMULAS) else text
 
 
 class TextPool:

@@ -22,14 +22,16 @@ A pool that does not fit is given in pieces, in any order:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ncalr.dynamics import scores
-from ncalr.errors import BadInput, NotRecorded, check_known
+from ncalr.errors import BadInput, NotRecorded, check_known, whole_number
 from ncalr.kernels import to_numpy
 
 _BLOCK = 1 << 20
@@ -42,8 +44,7 @@ class Recorder:
     """A log of checkpoints over `items` pool items; see the module's text."""
 
     def __init__(self, items: int, classes: int, keep: Iterable[str] = ("flips",)) -> None:
-        if items < 1 or not 1 <= classes <= MOST_CLASSES:
-            raise BadInput(f"items must be at least 1 and classes 1..{MOST_CLASSES}, got {items} and {classes}")
+        items, classes = whole_number("items", items, 1), whole_number("classes", classes, 1, MOST_CLASSES)
         self.items, self.classes = items, classes
         self.keep = frozenset([keep] if isinstance(keep, str) else keep)
         for name in self.keep:
@@ -54,6 +55,7 @@ class Recorder:
         self._label = np.dtype(np.uint8 if small else np.uint16)
         # Half-precision logits can tie where the model's own did not: predictions are kept as they were made.
         self._keeps_predictions = bool(self.keep & {"predictions", "logits"})
+        _check_memory(items * (3 + (4 * classes if "probs" in self.keep else 0)), f"{items=} and {classes=}")
         self._last = np.zeros(items, self._label)
         self._count = np.zeros(items, np.uint16 if small else np.uint8)
         self._predictions: list[Any] = []
@@ -61,9 +63,6 @@ class Recorder:
         self._probs = np.zeros((items, classes), np.float32) if "probs" in self.keep else None
         self._open_rows = 0
         self._open_sum = 0
-        self._whole_sum = sum(
-            _fingerprint(np.arange(start, min(start + _BLOCK, items))) for start in range(0, items, _BLOCK)
-        )
 
     def __repr__(self) -> str:
         """What it has heard."""
@@ -108,6 +107,12 @@ class Recorder:
             raise BadInput(f"{what}, some twice: drop the repeats (samplers pad with them) and start a new recorder")
         self._open_rows, self._open_sum = 0, 0
         self.checkpoints += 1
+
+    @cached_property
+    def _whole_sum(self) -> int:
+        """The sum over all positions, each once."""
+        blocks = range(0, self.items, _BLOCK)
+        return sum(_fingerprint(np.arange(start, min(start + _BLOCK, self.items))) for start in blocks)
 
     @property
     def predictions(self) -> npt.NDArray[Any]:
@@ -197,7 +202,7 @@ class Recorder:
     def _positions(self, rows: Any) -> npt.NDArray[Any]:
         if isinstance(rows, slice):
             return np.arange(*rows.indices(self.items))
-        positions = to_numpy(rows)
+        positions = to_numpy(rows, "rows")
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise BadInput(f"rows must be a slice or a list of positions, got {positions.dtype} {positions.shape}")
         if len(positions) and (positions.min() < 0 or positions.max() >= self.items):
@@ -205,7 +210,7 @@ class Recorder:
         return np.asarray(positions)
 
     def _read(self, outputs: Any, rows: int) -> tuple[Any, Any]:
-        outputs = to_numpy(outputs)
+        outputs = to_numpy(outputs, "outputs")
         if outputs.shape == (rows,) and outputs.dtype.kind in "iu":
             wanted = sorted(self.keep & {"probs", "logits"})
             if wanted:
@@ -213,7 +218,7 @@ class Recorder:
             if rows and (outputs.min() < 0 or outputs.max() >= self.classes):
                 raise BadInput(f"predictions must lie in 0..{self.classes - 1}, got {outputs.min()}..{outputs.max()}")
             return outputs, None
-        if outputs.shape != (rows, self.classes):
+        if outputs.shape != (rows, self.classes) or outputs.dtype.kind not in "fiu":
             raise BadInput(
                 f"expected logits of shape ({rows}, {self.classes}) or integer predictions of shape ({rows},), "
                 f"got {outputs.dtype} of shape {outputs.shape}"
@@ -235,6 +240,18 @@ class Recorder:
         if not self.keep.intersection(keeps):
             how = " or ".join(f"keep={[k]}" for k in keeps)
             raise NotRecorded(f"{what} were not kept: make the recorder with {how} (it has {sorted(self.keep)})")
+
+
+def _check_memory(needed: int, what: str) -> None:
+    """Raise where arrays of so many bytes are more than the memory of this machine: a mistyped number asks for them."""
+    if not hasattr(os, "sysconf"):
+        return
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise BadInput(
+            f"a recorder of {what} needs {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. "
+            "Check both numbers."
+        )
 
 
 def _fingerprint(positions: npt.NDArray[Any]) -> int:

@@ -135,7 +135,7 @@ def _unit(rows: Floats) -> Floats:
 
 
 def _predictions(given: Any) -> Any:
-    log = to_numpy(given)
+    log = to_numpy(given, "checkpoint predictions")
     if log.ndim != 2 or not len(log):
         raise BadInput(f"checkpoint predictions must have shape (checkpoints, items), got {log.shape}")
     if log.dtype.kind not in "iu":
@@ -144,14 +144,16 @@ def _predictions(given: Any) -> Any:
 
 
 def _outputs(given: Any) -> Any:
-    log = to_numpy(given)
-    if log.ndim != 3 or not len(log):
-        raise BadInput(f"checkpoint outputs must have shape (checkpoints, items, classes), got {log.shape}")
+    log = to_numpy(given, "checkpoint outputs")
+    if log.ndim != 3 or not len(log) or log.dtype.kind not in "fiu":
+        raise BadInput(
+            f"checkpoint outputs must be numbers of shape (checkpoints, items, classes), got {log.dtype} of {log.shape}"
+        )
     return log
 
 
 def _labels(given: Any, n: int, classes: int | None = None) -> Any:
-    labels = to_numpy(given)
+    labels = to_numpy(given, "labels")
     if labels.shape != (n,) or labels.dtype.kind not in "iu":
         raise BadInput(f"labels must be {n} integers, got shape {labels.shape} of {labels.dtype}")
     if classes is not None and n and (labels.min() < 0 or labels.max() >= classes):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ncalr.errors import BadInput, MissingExtra
+from ncalr.kernels import openmp  # noqa: F401 (keeps OpenMP usable in forked processes, from here on)
 
 OFF = 0.02
 """How far from 1 the sum of probabilities may be: those in half precision are rounded."""
@@ -138,12 +139,50 @@ def is_torch(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def to_numpy(array: Any) -> Any:
-    """A NumPy array of the same values, without a copy where there need be none."""
-    if is_torch(array):
-        array = array.detach().cpu()
-        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
-    return np.asarray(array)
+def to_numpy(array: Any, name: str = "array") -> Any:
+    """Return a NumPy array of the same values, without a copy where possible; `name` is what errors call it."""
+    if type(array) is np.ndarray:
+        return array
+    try:
+        if is_torch(array):
+            check_tensor(array, name)
+            array = array.detach().cpu()
+            array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+        check_entries(array, name)
+        return np.asarray(array)
+    except (BadInput, MemoryError):
+        raise
+    except Exception as error:  # whatever an object of another package raises
+        cause = "its rows have different lengths" if "inhomogeneous" in str(error) else _first_line(error)
+        raise BadInput(
+            f"`{name}` must be an array or a list of numbers or texts, got {type(array).__name__} ({cause}). "
+            "Pass a NumPy array."
+        ) from error
+
+
+def check_tensor(tensor: Any, name: str) -> None:
+    """Raise for a tensor whose values cannot be read in place: sparse, nested, quantised, or on the meta device."""
+    if tensor.device.type == "meta":
+        raise BadInput(f"`{name}` is on torch's meta device, which keeps no values. Compute it on cpu or cuda.")
+    if tensor.is_nested or tensor.is_quantized or str(tensor.layout) != "torch.strided":
+        kind = "nested" if tensor.is_nested else "quantised" if tensor.is_quantized else "sparse"
+        dense = "dequantize" if tensor.is_quantized else "to_dense"
+        pad = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.{dense}()"
+        raise BadInput(f"`{name}` must be a dense tensor, got a {kind} one. Pass the result of {pad}.")
+
+
+def check_entries(array: Any, name: str) -> None:
+    """Raise for an array with entries that are not stored (sparse) or not valid (masked)."""
+    if hasattr(array, "toarray"):
+        raise BadInput(f"`{name}` must be a dense array, got a sparse {type(array).__name__}. Pass {name}.toarray().")
+    if np.ma.is_masked(array):
+        count = np.ma.getmaskarray(array).sum()
+        raise BadInput(f"`{name}` has {count} masked values. Fill them, or drop those items.")
+
+
+def _first_line(error: Exception) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 @cache

@@ -13,10 +13,9 @@ The plain Python bodies stay runnable (`kernel.py_func`), which is how the tests
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
-from functools import cache, partial, wraps
+from functools import partial, wraps
 
 import numba
 import numpy as np
@@ -25,7 +24,7 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from ncalr.kernels import OFF
+from ncalr.kernels import OFF, openmp
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 WIDE = 32  # entries of a row from which on whole numbers are worth their second pass
@@ -47,8 +46,9 @@ def parallel(fastmath):
 
         @wraps(function)
         def call(*args):
+            openmp.check()
             torch = sys.modules.get("torch")
-            shared = None if torch else _openmp()
+            shared = None if torch else openmp.library()
             before = torch.get_num_threads() if torch else shared.omp_get_max_threads() if shared else 0
             kernel(*args)
             if shared:
@@ -60,15 +60,6 @@ def parallel(fastmath):
         return call
 
     return decorate
-
-
-@cache
-def _openmp():
-    """GNU's OpenMP, which numba and torch share where there is one."""
-    try:
-        return ctypes.CDLL("libgomp.so.1")
-    except OSError:
-        return None
 
 
 def widen(value):
@@ -575,22 +566,31 @@ def to_kernel(dots, row_norms, norms, scale, ball):
             dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
 
 
+@njit(fastmath=FAST)
+def gain_of(row, best, worth):
+    """Sum over j of worth[j] * max(0, row[j] - best[j])."""
+    n = row.shape[0]
+    total = np.float64(0.0)
+    for start in range(0, n, 4096):  # partial sums in float32, their total in float64
+        part = np.float32(0.0)
+        for j in range(start, min(start + 4096, n)):
+            part += worth[j] * max(np.float32(0.0), row[j] - best[j])
+        total += part
+    return total
+
+
 @parallel(FAST)
 def coverage_gain(kernel, slots, best, worth, out):
-    """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
-    n = kernel.shape[1]
+    """Fill `out` with the gain of the row of each slot; see `gain_of`."""
     for i in prange(slots.shape[0]):
-        row = kernel[slots[i]]
-        total = np.float64(0.0)
-        for start in range(0, n, 4096):  # partial sums in float32, their total in float64
-            part = np.float32(0.0)
-            for j in range(start, min(start + 4096, n)):
-                part += worth[j] * max(np.float32(0.0), row[j] - best[j])
-            total += part
-        out[i] = total
+        out[i] = gain_of(kernel[slots[i]], best, worth)
 
 
-coverage_gain_serial = njit(fastmath=FAST, cache=True)(coverage_gain.py_func)
+@njit(fastmath=FAST, cache=True)
+def coverage_gain_serial(kernel, slots, best, worth, out):
+    """Do the same on one thread. A function of its own: numba's cache tells functions apart, but not their flags."""
+    for i in range(slots.shape[0]):
+        out[i] = gain_of(kernel[slots[i]], best, worth)
 
 
 @parallel(FAST)

@@ -19,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire.door import check_k, counted_from_one, open_positions
+from ncalr.acquire.lottery import check_seed
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
-from ncalr.errors import BadInput, MissingExtra
+from ncalr.dynamics.recorder import MOST_CLASSES
+from ncalr.errors import BadInput, MissingExtra, whole_number
 from ncalr.extras import installed
 from ncalr.kernels import to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
@@ -81,6 +83,9 @@ def suggest(
             f"`features` must be an array of shape (n, d), got the number {features}. "
             "The order is suggest(features, labels, k)."
         )
+    if classes is not None:
+        classes = whole_number("classes", classes, 1, MOST_CLASSES)
+    check_seed(seed)
     labels, ids = by_index(features, labels, ids)
     pool = vector_pool(features, ids)
     labels, names = class_numbers(labels, pool)
@@ -143,12 +148,12 @@ def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[
     if labels is None:
         return np.full(n, UNLABELLED, np.int64), []
     if isinstance(labels, Mapping):
-        places = positions_of(pool, np.array([*labels]))
+        places = positions_of(pool, [*labels])
         numbers, names = _numbered(np.array([*labels.values()], object))
         found = np.full(n, UNLABELLED, np.int64)
         found[places] = numbers
         return found, names
-    given = np.array(labels, object) if isinstance(labels, list | tuple) else to_numpy(labels)
+    given = np.array(labels, object) if isinstance(labels, list | tuple) else to_numpy(labels, "labels")
     if given.shape != (n,):
         raise BadInput(
             f"labels must be a class for each of the {n} items, -1 (or no name) where there is none, got {given.dtype} "
@@ -160,9 +165,7 @@ def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[
 def _numbered(given: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Numbers as they are; names as their places in the alphabet."""
     if given.dtype.kind in "iu":
-        if given.min(initial=0) < -1:
-            raise BadInput(f"labels must be class numbers from 0 on, -1 where there is none; got {given.min()}")
-        return given.astype(np.int64), []
+        return _checked(given), []
     values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
     there = [not _is_missing(value) for value in values]
     known = [value for value, full in zip(values, there, strict=True) if full]
@@ -179,8 +182,19 @@ def _numbered(given: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]
             "labels must be class numbers, -1 where there is none, or names of classes, no name where there is none; "
             f"got {kinds}, the first that is no class number is {other!r}"
         )
-    found[there] = [int(value) for value in known]
+    found[there] = _checked(np.array([int(value) for value in known]))
     return found, []
+
+
+def _checked(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return class numbers as they are; raise for what cannot be any."""
+    low, high = (numbers.min(), numbers.max()) if len(numbers) else (-1, -1)
+    if low < -1 or high >= MOST_CLASSES:
+        raise BadInput(
+            f"labels must be class numbers in 0..{MOST_CLASSES - 1}, -1 where there is none, got {low}..{high}; where "
+            "numbers are names of classes, pass them as texts"
+        )
+    return numbers.astype(np.int64)
 
 
 def _is_missing(value: Any) -> bool:
@@ -289,6 +303,8 @@ def _others(exclude: Any, labelled: Any) -> Any:
     """The ids to exclude without the labelled ones, which are never picked."""
     if exclude is None:
         return None
-    given = np.asarray(list(exclude) if isinstance(exclude, set | frozenset) else exclude)
+    given = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude, "exclude")
+    if given.ndim != 1 or given.dtype.kind not in "iuUO":
+        return given  # `open_positions` says what is wrong
     left = given[~np.isin(given, labelled)]
     return left if len(left) else None

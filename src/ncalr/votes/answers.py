@@ -12,6 +12,7 @@ an item. Ids are permanent and of any kind (whole numbers, texts, hashable objec
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, whole_number
 from ncalr.kernels import to_numpy
 
@@ -59,8 +61,8 @@ class Votes:
         known_annotators: Any = None,
     ) -> Votes:
         """Row r says that `annotators[r]` called `items[r]` a `labels[r]`; a label of -1 is no answer."""
-        classes = whole_number("classes", classes, 2)
-        about, by, given = _as_ids(items, "items"), _as_ids(annotators, "annotators"), to_numpy(labels)
+        classes = whole_number("classes", classes, 2, MOST_CLASSES)
+        about, by, given = _as_ids(items, "items"), _as_ids(annotators, "annotators"), to_numpy(labels, "labels")
         if given.shape != about.shape or given.shape != by.shape:
             raise BadInput(
                 f"items, annotators and labels must be lists of one length, one row an answer; got {len(about)} items, "
@@ -79,13 +81,8 @@ class Votes:
         >>> Votes.from_matrix([[0, 0, 1], [-1, 1, -1], [-1, -1, -1]], classes=2).answers.tolist()
         [3, 1, 0]
         """
-        classes = whole_number("classes", classes, 2)
-        try:
-            table = to_numpy(labels)
-        except ValueError:
-            raise BadInput(
-                "rows of the table of answers have different lengths; write -1 where an annotator did not answer"
-            ) from None
+        classes = whole_number("classes", classes, 2, MOST_CLASSES)
+        table = to_numpy(labels, "labels")
         if table.ndim != 2:
             raise BadInput(f"a table of answers has two dimensions (items, annotators), got shape {table.shape}")
         table = _as_labels(table, classes)
@@ -173,7 +170,9 @@ def stand(annotators: Ids, annotator: Any) -> int:
 def _as_ids(given: Any, what: str) -> Ids:
     """Ids as a flat array. NumPy would turn [1, "a"] into texts and tuples into rows; they stay what they are."""
     if hasattr(given, "dtype"):
-        array = to_numpy(given)
+        array = to_numpy(given, what)
+    elif not isinstance(given, Iterable):
+        raise BadInput(f"{what} must be a list of ids, got {given!r}")
     else:
         listed = list(given)
         alike = all(isinstance(one, str) for one in listed) or all(type(one) is int for one in listed)

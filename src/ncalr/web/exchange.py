@@ -38,6 +38,7 @@ from ncalr.data.tables import (
     about_header,
     columns_of,
     count_labels,
+    escaped,
     is_blank,
     open_table,
     separator,
@@ -49,7 +50,6 @@ from ncalr.web.store import answers, people, projects, schema
 from ncalr.web.store.database import Store
 from ncalr.web.store.filling import batches
 
-DANGEROUS = (*"=+-@\t\r\n'", *"\uff1d\uff0b\uff0d\uff20")  # the wide ones are signs of formulas in East Asia
 BATCH = 500
 NAMES = ("name", "filename", "file", "path", "image", "id")  # what a table may call the item
 UNNAMED = "import"  # who said what a table does not say who said
@@ -439,8 +439,9 @@ def _cell(value: Any) -> str:
     """Nothing is the empty cell; an empty text is a lone quote, so that the two are told apart."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else repr(value)
-    return "'" + text if isinstance(value, str) and (not text or text.startswith(DANGEROUS)) else text
+    if not isinstance(value, str):
+        return repr(value)
+    return escaped(value) or "'"
 
 
 def _uncell(cell: str) -> str | None:

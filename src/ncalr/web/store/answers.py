@@ -2,7 +2,8 @@
 
 The client makes the id. The same answer sent again has the same reply; another one under the same id is refused. An
 answer that changes an earlier one names it (`based_on`), so that nothing is overwritten unseen; undo is an answer too.
-A late one, whose lease had ended, counts and is marked.
+A late one, whose lease had ended, counts and is marked. An item that a person was never handed is answered only while
+the queue could hand it to them; what others have in hand is refused (`queue.may_answer`).
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def submit(conn: Connection, now: float, person: Person, answer: Answer, importe
     lease = place if place.token is not None else None
     before = _event(conn, answer.based_on, place.item_id, person)
     reason = next((each for each in (imported, lease, before) if each is not None), None)
+    if reason is None and not queue.may_answer(conn, person, place.item_id, place.needed or place.votes_wanted):
+        raise Conflict("this item was not handed to you, and needs no further answer now; ask for the next item", {})
     purpose = before.purpose if before is not None else reason.purpose if reason is not None else "label"
     if not person.may(ROLE_FOR[purpose]):
         raise BadInput(f"adjudication is for reviewers, {person.name!r} is {person.role}")

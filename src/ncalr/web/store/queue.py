@@ -23,6 +23,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    or_,
     select,
     true,
     update,
@@ -142,6 +143,15 @@ def take_over(conn: Connection, now: float, person: Person, tab: str, started: f
     heard = max(started, now - SILENT * lasts)
     gone = and_(table.c.person_id == person.id, table.c.tab != tab, table.c.expires < heard + lasts)
     return conn.execute(update(table).where(_is_held(table), gone).values(status="released")).rowcount
+
+
+def may_answer(conn: Connection, person: Person, item_id: int, votes: int) -> bool:
+    """Return whether this person was ever handed this item, or could be now.
+
+    Nobody answers an item by its key alone that is on another person's screen or has its votes: that would be a vote
+    that the order did not ask for. A lease can be lost in a power cut, so that a free item is answered without one.
+    """
+    return bool(conn.execute(_MAY_ANSWER, {"person": person.id, "item": item_id, "votes": votes}).scalar_one())
 
 
 def expire(conn: Connection, now: float) -> None:
@@ -365,3 +375,9 @@ _FREE = (
     .limit(bindparam("limit", type_=Integer))
 )
 _SKIPPED = _put_off()
+_MAY_ANSWER = select(
+    or_(
+        exists().where(schema.lease.c.item_id == bindparam("item"), schema.lease.c.person_id == bindparam("person")),
+        _wanted(bindparam("item", type_=Integer)),
+    )
+)
