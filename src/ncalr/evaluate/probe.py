@@ -174,13 +174,18 @@ def fit_linear(
     labels: Any,
     C: float,
     *,
+    standardise: bool = True,
     device: Any = None,
     tolerance: float = 1e-7,
     max_iterations: int = 1000,
 ) -> Linear:
-    """Logistic regression of this strength on standardised features, as a classifier of the features as they are."""
+    """Fit a logistic regression of this strength on standardised features, or on features as they are.
+
+    The classifier is one of the features as they are, in either case.
+    """
     features = matrix("features", features)
-    problem = _prepare(features, whole_numbers("labels", labels, len(features)), choose(device, [features]), "features")
+    labels = whole_numbers("labels", labels, len(features))
+    problem = _prepare(features, labels, choose(device, [features]), "features", standardise)
     with _full_precision(problem.backend):
         solution = _minimise(problem, problem.zeros(), _strength(C), tolerance, max_iterations)
         return problem.classifier(solution, C)
@@ -402,12 +407,14 @@ def _to_residuals(z: Array, labels: Array, xp: Any) -> tuple[Any, Any]:
     return loss, 2 * wrong.sum(dtype=xp.float64) - xp.vdot(z.reshape(-1), z.reshape(-1))
 
 
-def _prepare(features: Array, labels: Labels, backend: Backend, name: str) -> _Problem:
-    """Standardised and turned to the principal axes."""
+def _prepare(features: Array, labels: Labels, backend: Backend, name: str, standardise: bool = True) -> _Problem:
+    """Standardise the features, unless told not to, and turn them to their principal axes."""
     classes, places = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise BadInput(f"a probe needs two classes or more to tell apart, got {len(classes)} in the training labels")
     mean, scale = _moments(features, backend, name)
+    if not standardise:
+        scale = np.ones_like(scale)
     n, d = len(labels), features.shape[1]
     z = backend.asarray(np.empty((n, d), np.float32))
     centre, unit = backend.asarray(mean), backend.asarray(scale)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.control import control_count, random_order, with_control
 from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
@@ -44,6 +45,7 @@ def suggest(
     ids: Any = None,
     classes: int | None = None,
     exclude: Any = None,
+    control: float = 0.0,
     seed: int = 0,
     device: Any = None,
 ) -> Picks:
@@ -56,6 +58,9 @@ def suggest(
     DataFrame does, or their positions), `exclude` lists ids not to pick beside the
     labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
     learnt.
+
+    `control` is the share of the picks that are drawn at random instead of by the strategy, as `ncalr.forecast` needs
+    them: `picks.control` says which. Keep `seed` the same from round to round.
 
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(300, 8)).astype(np.float32)
@@ -85,9 +90,12 @@ def suggest(
             "first items, and label some of each class"
         )
     others = _others(exclude, ids[known])
-    free = len(ids[~known][open_positions(ids[~known], others)[0]])
+    open_ids = ids[~known][open_positions(ids[~known], others)[0]]
+    free = len(open_ids)
     k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
+    drawn = open_ids[random_order(open_ids, seed)[: control_count(k, control)]]
+    others = drawn if others is None else np.concatenate([others, drawn])
     notes: tuple[str, ...] = ()
     if needs <= PLAIN:
         evidence = _plain(needs, pool, known, labels)
@@ -99,8 +107,9 @@ def suggest(
         if "checkpoint_predictions" in needs and not installed("torch"):
             notes = (*notes, SETTLED)
     count = classes or int(labels.max()) + 1 or None
-    picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
-    return replace(picks, notes=(*notes, *picks.notes))
+    picks = query(strategy, k - len(drawn), **evidence, classes=count, exclude=others, seed=seed)
+    picks = replace(picks, notes=(*notes, *picks.notes))
+    return with_control(picks, drawn) if len(drawn) else picks
 
 
 def class_numbers(labels: Any, pool: Pool) -> tuple[npt.NDArray[np.int64], list[str]]:
