@@ -9,9 +9,9 @@ is agreement with labels as people give them, on items like those of the pool; w
 it is accuracy on right labels.
 
 **Control items.** A strategy picks hard items, so agreement with its labels says little about the pool: too low by 15
-to 25 points with `margin`. Control items are a random sample of the pool among the labelled items
-(`ncalr.acquire.control`). Models that are trained without a fold of them, on all other labels and on a half, a quarter
-and an eighth of these, give a learning curve.
+to 25 points with `margin`. Control items are a random sample of the pool, whose labels had no say in what was picked
+(`ncalr.acquire.control`). Models that are trained without them, on all other labels and on a half, a quarter and an
+eighth of these, give a learning curve. Where all labelled items were drawn at random, five folds take turns.
 
 **The estimate** is a posterior by sampling. A learning curve is drawn from one of two families, t being the number of
 labels over the number now:
@@ -21,14 +21,16 @@ labels over the number now:
 
 with r and b uniform in 0..1 and log a uniform between those of 0.05 and 1.5. The accuracy now is drawn around the mean
 probability that the model gives its own predictions over the pool, once these probabilities agree with the labelled
-items that were held out; with a scale of `DOUBT`, since these items are not a random sample (t distribution, three
-degrees of freedom). Each curve is weighted by the likelihood of the measured one, normal with the covariance of the
-control items and a misfit of `MISFIT` that grows with the distance in labels. The measured curve is a regression
-estimate (Cochran 1977, chapter 7): a control item's being right is compared with its probability, whose mean over the
-pool is known. One right and one wrong item are added, so that a few items that are all right prove little.
+items that were held out; with a scale of `DOUBT`, since these items are not a random sample. Each curve is weighted by
+the likelihood of the measured one, whose scatter is the covariance of the control items, a misfit of `MISFIT` that
+grows with the distance in labels, and the `LUCK` of a model with its labels. Both are t distributions, so that neither
+overrules the other where they disagree. The measured curve is a regression estimate (Cochran 1977, chapter 7): a
+control item's being right is compared with its probability, whose mean over the pool is known. One right and one wrong
+item are added, so that a few items that are all right prove little.
 
-Without control items there is no likelihood, and the interval is as wide as that. `DOUBT` and `MISFIT` were chosen on
-CIFAR-10, Oxford Pets and SST-2; `benchmarks/yardstick_forecast.py` measures on other sets how often intervals hold.
+Without control items there is no likelihood, and the interval is as wide as that. The constants were chosen on
+CIFAR-10, Oxford Pets, SST-2 and digits; `benchmarks/yardstick_forecast.py` measures on other sets how often intervals
+hold.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from ncalr.acquire.control import control_sample, random_order
-from ncalr.acquire.door import open_positions, some
+from ncalr.acquire.control import checked_share, control_sample
+from ncalr.acquire.door import open_positions
+from ncalr.acquire.lottery import Lottery
 from ncalr.data.embeddings import by_index, vector_pool
 from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.errors import BadInput, whole_number
@@ -55,11 +58,12 @@ FEWEST = 20  # labels to say anything
 FEWEST_CONTROL = 5
 GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # strengths C of the model
 FOLDS = 5
-PARTS = ((1.0, 1), (0.5, 2), (0.25, 4), (0.125, 4))  # share of the labels to train on, and how often
+PARTS = ((1.0, 1), (0.5, 2), (0.25, 4), (0.125, 8))  # share of the labels to train on, and how often
 WATCHED = 2000  # unlabelled items whose probabilities are averaged
-DOUBT = 0.06  # scale of the error of an accuracy that is read off the model's own probabilities
+DOUBT = 0.07  # scale of the error of an accuracy that is read off the model's own probabilities
 MISFIT = 0.02  # of a family of curves, at the number of labels now
-LUCK = 0.007  # standard deviation of a model's accuracy over the choice of its labels
+LUCK = 0.15  # over the root of the number of labels: deviation of a model's accuracy over the choice of its labels
+TAILS = 4  # degrees of freedom of the t distributions
 DRAWS = 20_000  # of each family
 LEAST = 1e-3  # probability of a class that a model has not seen
 HORIZON = 64  # grid for `needed`
@@ -82,13 +86,14 @@ class Expected:
 
 @dataclass(frozen=True)
 class Needed:
-    """How many more labels bring the accuracy to a target: median and interval, None for more than the pool has."""
+    """How many more labels bring the accuracy to a target: median and interval, None for more than are left."""
 
     target: float
     labels: int | None
     low: int | None
     high: int | None
-    reachable: float  # probability that all labels of the pool are enough
+    left: int  # items without a label
+    reachable: float  # probability that labelling all of them is enough
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def forecast(
     labels: Any,
     k: int | Sequence[int] | None = None,
     *,
-    control: Any = None,
+    control: Any = 0.1,
     ids: Any = None,
     classes: int | None = None,
     exclude: Any = None,
@@ -155,8 +160,9 @@ def forecast(
     `features`, `labels`, `ids` and `exclude` are those of `ncalr.suggest`. `k` is a number of further labels or several
     (default: as many as there are, and three times as many).
 
-    `control` says which labelled items are a random sample of the pool: by default those that `suggest(control=…)` or
-    strategy `random` drew with this `seed`; ids; or "all" where all labelled items were drawn at random.
+    `control` says which labelled items are a random sample of the pool: those that `suggest` drew with this share and
+    this `seed` (default: 0.1); ids of items whose labels no strategy has read; or "all" where all labelled items were
+    drawn at random.
 
     `target` is an accuracy to reach (`needed` then says with how many labels), `wrong` the share of wrong labels, if
     known: accuracy is then on right labels.
@@ -185,7 +191,7 @@ def forecast(
     curves = _curves(_centre(data, model), rng)
     weights = np.ones(2 * DRAWS)
     if data.control.any():
-        weights = _weights(curves, *_measured(data, model, rng))
+        weights = _weights(curves, len(data.y), *_measured(data, model, rng))
     return _told(curves, weights, data, ahead, target, _Scale(wrong, count), confidence)
 
 
@@ -199,13 +205,14 @@ def _points(share: float) -> str:
 
 def _needed_words(needed: Needed) -> str:
     def number(labels: int | None) -> str:
-        return "more labels than the pool has" if labels is None else f"{labels:,} more labels"
+        return f"more than {needed.left:,}" if labels is None else f"{labels:,}"
 
+    accuracy = f"An accuracy of {_percent(needed.target)}"
     if needed.low is None:
-        return f"{_percent(needed.target)}: out of reach with this pool and these vectors."
+        return f"{accuracy} is out of reach with the {needed.left:,} items that are left."
     return (
-        f"{_percent(needed.target)}: {number(needed.labels)} (from {number(needed.low)} to {number(needed.high)}); "
-        f"probability {needed.reachable:.0%} with the whole pool labelled."
+        f"{accuracy} takes {number(needed.labels)} more labels ({number(needed.low)} to {number(needed.high)}); "
+        f"labelling all {needed.left:,} items that are left reaches it with a probability of {needed.reachable:.0%}."
     )
 
 
@@ -242,20 +249,22 @@ def _more(k: Any, labels: int, items: int) -> list[int]:
 
 
 def _drawn(control: Any, pool: ArrayPool, known: Any, inside: Any, seed: int) -> npt.NDArray[np.bool_]:
-    """Return which labelled items of the pool are control items (n,)."""
+    """Return which labelled items of the pool are control items (n,); none where they are too few."""
     found = np.zeros(len(pool), np.bool_)
-    if control is None:
-        here = np.flatnonzero(inside)
-        found[here] = control_sample(pool.ids[here], known[here], seed)
-    elif isinstance(control, str):
+    if isinstance(control, str):
         if control != "all":
-            raise BadInput(f"`control` must be ids of control items or 'all', got {control!r}.")
-        found |= known
+            raise BadInput(f"`control` must be a share, ids of control items, or 'all', got {control!r}.")
+        return np.asarray(known)
+    if np.ndim(control) == 0 and not isinstance(control, set | frozenset):
+        here = np.flatnonzero(inside)
+        found[here] = control_sample(pool.ids[here], known[here], checked_share(control), seed)
     else:
         given = to_numpy(list(control) if isinstance(control, set | frozenset) else control)
         found[positions_of(pool, given) if len(given) else []] = True
         found &= known
-    return found if found.sum() >= FEWEST_CONTROL else np.zeros_like(found)
+    rest = known & ~found
+    few = found.sum() < FEWEST_CONTROL or rest.sum() < FEWEST_CONTROL
+    return np.zeros_like(found) if few else found
 
 
 # -- models ---------------------------------------------------------------------------------------------------
@@ -273,12 +282,10 @@ class _Data:
     classes: int
 
 
-def _read(
-    pool: ArrayPool, labels: Any, known: Any, inside: Any, drawn: Any, classes: int, seed: int
-) -> _Data:
+def _read(pool: ArrayPool, labels: Any, known: Any, inside: Any, drawn: Any, classes: int, seed: int) -> _Data:
     """Read vectors, moved and scaled so that their mean is 0 and their mean variance 1."""
     rows, rest = np.flatnonzero(known), np.flatnonzero(inside & ~known)
-    rest = rest[random_order(pool.ids[rest], seed)[-WATCHED:]]
+    rest = rest[np.argsort(Lottery([seed, 5], pool.ids[rest]).keys(), kind="stable")[:WATCHED]]
     x = np.asarray(pool.read(np.concatenate([rows, rest])), np.float32)
     mean = x.mean(axis=0, dtype=np.float64)
     spread = float(np.sqrt(np.mean((x - mean) ** 2, dtype=np.float64)))
@@ -363,25 +370,25 @@ def _calibrated(sure: Floats, right: Floats, asked: Floats) -> Floats:
 def _measured(data: _Data, model: _Model, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Return the learning curve on control items: shares of the labels now, accuracy there, covariance."""
     places = np.flatnonzero(data.control)
-    folds = np.empty(len(places), np.int64)
-    folds[rng.permutation(len(places))] = np.arange(len(places)) % min(FOLDS, len(places))
+    folds = np.zeros(len(places), np.int64)
+    if data.control.all():
+        folds = rng.permutation(len(places)) % min(FOLDS, len(places))
+    labelled = len(data.y) / data.items
     sizes, means, residuals = [], [], []
     for part, times in PARTS:
         right, sure = np.zeros(len(places)), np.zeros(len(places))
         trained, over = [], []
-        for _ in range(times):
-            for number in range(folds.max() + 1):
-                here = places[folds == number]
-                rest = np.setdiff1d(np.arange(len(data.y)), here)
-                rows = rest if part == 1 else rng.permutation(rest)[: max(round(part * len(rest)), 2)]
-                fitted = model.fit(rows)
-                chances = model.chances(fitted, data.x[here])
-                right[folds == number] += _right(chances, data.y[here]) / times
-                sure[folds == number] += _sure(chances) / times
-                over.append(_sure(model.chances(fitted, data.others)).mean() if len(data.others) else np.nan)
-                trained.append(len(rows))
-        labelled = len(data.y) / data.items
-        pool = labelled * model.sure.mean() + (1 - labelled) * np.mean(over) if len(data.others) else sure.mean()
+        for number in [*range(folds.max() + 1)] * times:
+            held = places[folds == number]
+            rest = ~data.control if not folds.any() else ~np.isin(np.arange(len(data.y)), held)
+            rows = rng.permutation(np.flatnonzero(rest))[: max(round(part * rest.sum()), 2)]
+            fitted = model.fit(rows)
+            chances = model.chances(fitted, data.x[held])
+            right[folds == number] += _right(chances, data.y[held]) / times
+            sure[folds == number] += _sure(chances) / times
+            over += [_sure(model.chances(fitted, data.others)).mean()] if len(data.others) else []
+            trained.append(len(rows))
+        pool = labelled * model.sure.mean() + (1 - labelled) * np.mean(over) if over else sure.mean()
         mean, residual = _regressed(right, sure, float(pool))
         sizes.append(np.mean(trained) / len(data.y))
         means.append(mean)
@@ -427,19 +434,19 @@ class _Curves:
 
 def _curves(centre: float, rng: np.random.Generator) -> _Curves:
     return _Curves(
-        now=np.clip(centre + DOUBT * rng.standard_t(3, DRAWS), 1e-3, 1 - 1e-3),
+        now=np.clip(centre + DOUBT * rng.standard_t(TAILS, DRAWS), 1e-3, 1 - 1e-3),
         floor=rng.uniform(0, 1, DRAWS),
         rate=np.exp(rng.uniform(np.log(0.05), np.log(1.5), DRAWS)),
         rise=rng.uniform(0, 1, DRAWS),
     )
 
 
-def _weights(curves: _Curves, sizes: Floats, means: Floats, covariance: Floats) -> Floats:
+def _weights(curves: _Curves, labels: int, sizes: Floats, means: Floats, covariance: Floats) -> Floats:
     """Return the likelihood of the measured curve under each drawn one, the highest 1."""
-    misfit = MISFIT**2 * (1 + np.log2(sizes) ** 2)
-    root = np.linalg.cholesky(covariance + np.diag(misfit))
+    scatter = MISFIT**2 * (1 + np.log2(sizes) ** 2) + LUCK**2 / (labels * sizes)
+    root = np.linalg.cholesky(covariance + np.diag(scatter))
     apart = np.linalg.solve(root, np.stack([curves.at(float(size)) for size in sizes]) - means[:, None])
-    likely = -0.5 * (apart**2).sum(axis=0)
+    likely = -(TAILS + len(sizes)) / 2 * np.log1p((apart**2).sum(axis=0) / TAILS)
     return np.asarray(np.exp(likely - likely.max()), np.float64)
 
 
@@ -466,38 +473,40 @@ def _told(
 ) -> Forecast:
     """Return what the weighted curves say."""
     labels, places = len(data.y), ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
-    luck = np.random.default_rng(6).normal(0, LUCK, (len(ahead) + 1, len(weights)))
+    rng = np.random.default_rng(6)
 
-    def at(more: int, chance: Floats) -> Floats:
-        return scale(np.clip(curves.at((labels + more) / labels) + chance, 0, 1))
+    def at(more: int, chance: float = LUCK) -> Floats:
+        lucky = chance / (labels + more) ** 0.5 * rng.standard_normal(len(weights))
+        return scale(np.clip(curves.at((labels + more) / labels) + lucky, 0, 1))
 
-    now = at(0, luck[0])
+    now = at(0)
     low, middle, high = quantiles(now, weights, places)
     lines = []
-    for more, chance in zip(ahead, luck[1:], strict=True):
-        then = at(more, chance)
+    for more in ahead:
+        then = at(more)
         ends, gains = quantiles(then, weights, places), quantiles(then - now, weights, places)
         lines.append(Expected(labels + more, ends[1], ends[0], ends[2], gains[1], gains[0], gains[2]))
-    needed = None if target is None else _needed(target, lambda more: at(more, 0.0 * luck[0]), weights, data, places)
+    needed = None if target is None else _needed(target, lambda more: at(more, 0.0), weights, data, places)
     control, notes = int(data.control.sum()), []
     if not control:
         notes.append(
-            "There are no control items, so the intervals rest on the model's own probabilities. Draw control items "
-            "with the next picks (`control=0.1`), or name labelled items that were drawn at random."
+            "There are no control items, so the intervals rest on the model's own probabilities and are wide. Draw "
+            "control items with the next picks (suggest with control=0.1 and the same seed), or name labelled items "
+            "that were drawn at random (control=)."
         )
     return Forecast(Expected(labels, middle, low, high), tuple(lines), needed, control, tuple(notes))
 
 
 def _needed(target: float, at: Any, weights: Floats, data: _Data, places: Sequence[float]) -> Needed:
     """Return how many labels bring the accuracy to the target."""
-    labels, left = len(data.y), data.items - len(data.y)
+    left = data.items - len(data.y)
     steps = np.unique(np.concatenate([[0], np.geomspace(1, max(left, 1), HORIZON).astype(np.int64)]))
     steps = steps[steps <= left]
     first = np.full(len(weights), np.inf)
     for more in steps[::-1].tolist():
         first[at(more) >= target] = more
     low, middle, high = (None if not np.isfinite(end) else int(end) for end in quantiles(first, weights, places))
-    return Needed(target, middle, low, high, float(weights[np.isfinite(first)].sum() / weights.sum()))
+    return Needed(target, middle, low, high, left, float(weights[np.isfinite(first)].sum() / weights.sum()))
 
 
 def quantiles(values: Floats, weights: Floats, places: Sequence[float]) -> list[float]:

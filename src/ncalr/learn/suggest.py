@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.acquire.control import control_count, random_order, with_control
+from ncalr.acquire.control import control_sample, split_picks, with_control
 from ncalr.acquire.door import check_k, open_positions
 from ncalr.acquire.query import query
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
@@ -59,8 +59,8 @@ def suggest(
     labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
     learnt.
 
-    `control` is the share of the picks that are drawn at random instead of by the strategy, as `ncalr.forecast` needs
-    them: `picks.control` says which. Keep `seed` the same from round to round.
+    `control` is the share of the picks that are drawn at random, as `ncalr.forecast` needs them: `picks.control` says
+    which. Neither the strategy nor the head reads their labels. Keep `control` and `seed` the same in every round.
 
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(300, 8)).astype(np.float32)
@@ -84,7 +84,8 @@ def suggest(
             f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label "
             "counts, too: rename it if it holds something else than the labels so far"
         )
-    if not known.any() and not needs <= PLAIN:
+    learnt = known & ~control_sample(ids, known, control, seed) if control else known
+    if not learnt.any() and not needs <= PLAIN:
         raise BadInput(
             f"strategy {strategy} needs a model, and no item has a label: take strategy typiclust or random for the "
             "first items, and label some of each class"
@@ -94,16 +95,20 @@ def suggest(
     free = len(open_ids)
     k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
-    drawn = open_ids[random_order(open_ids, seed)[: control_count(k, control)]]
-    others = drawn if others is None else np.concatenate([others, drawn])
+    drawn, reserved = split_picks(open_ids, k, control, seed)
+    if len(drawn) == k:
+        return replace(query("random", k, ids=drawn, seed=seed), control=np.ones(k, np.bool_))
+    if control:
+        kept = np.concatenate([reserved, ids[known & ~learnt]])
+        others = kept if others is None else np.concatenate([others, kept])
     notes: tuple[str, ...] = ()
     if needs <= PLAIN:
-        evidence = _plain(needs, pool, known, labels)
+        evidence = _plain(needs, pool, learnt, labels)
     else:
         learner, name = _head(device)
-        model = learner.fit(Job(pool, ids[known], labels[known], classes or 0, seed, needs=needs))
+        model = learner.fit(Job(pool, ids[learnt], labels[learnt], classes or 0, seed, needs=needs))
         evidence = {"ids": model.watched, **model.evidence()}
-        notes = (_words(name, model.record, labels[known]), *model.record.notes)
+        notes = (_words(name, model.record, labels[learnt]), *model.record.notes)
         if "checkpoint_predictions" in needs and not installed("torch"):
             notes = (*notes, SETTLED)
     count = classes or int(labels.max()) + 1 or None
