@@ -52,17 +52,25 @@ DUMP: list | None = None
 GRID = module.GRID
 
 
-def head(x: Any, y: Any, rng: np.random.Generator) -> Any:
-    """Return the logistic regression whose strength is best on a fifth of the labels."""
+def strength(x: Any, y: Any, start: int, rng: np.random.Generator) -> int:
+    """Return the place in `GRID` whose loss on a fifth of the labels is least, found by steps from `start`."""
     held = rng.permutation(len(y)) < max(len(y) // 5, 10)
-    losses: dict[float, float] = {}
-    for strength in GRID:
-        chances, classes = probabilities(fit(x[~held], y[~held], strength), x[held])
-        own = np.where(classes[None] == y[held][:, None], chances, 0).sum(axis=1)
-        losses[strength] = float(-np.log(module.LEAST + (1 - module.LEAST) * own).mean())
-        if losses[strength] > 1.02 * min(losses.values()):
-            break
-    return fit(x, y, min(losses, key=losses.__getitem__))
+    losses: dict[int, float] = {}
+
+    def loss(at: int) -> float:
+        if not 0 <= at < len(GRID):
+            return np.inf
+        if at not in losses:
+            chances, classes = probabilities(fit(x[~held], y[~held], GRID[at]), x[held])
+            own = np.where(classes[None] == y[held][:, None], chances, 0).sum(axis=1)
+            losses[at] = float(-np.log(module.LEAST + (1 - module.LEAST) * own).mean())
+        return losses[at]
+
+    while True:
+        best = min((start, start - 1, start + 1), key=loss)
+        if best == start:
+            return start
+        start = best
 
 
 def fit(x: Any, y: Any, strength: float) -> Any:
@@ -93,6 +101,7 @@ class Replay:
         self.control = np.argsort(numbers)
         self.reserved = (numbers < SHARE) & (strategy != "random")
         self.known = np.zeros(cut, bool)
+        self.strength = 2
 
     def label(self, more: int, model: Any) -> None:
         """Label control items and picks of the strategy, as `suggest(control=…)` does."""
@@ -109,9 +118,12 @@ class Replay:
     def given(self) -> Any:
         return np.where(self.known, self.y[self.pool], -1)
 
-    def head(self, chosen: Any) -> Any:
+    def head(self, chosen: Any, choose: bool = True) -> Any:
+        """Return the logistic regression on some of the labels, its strength as before or chosen anew."""
         rows = self.pool[chosen]
-        return head(self.x[rows], self.y[rows], self.rng)
+        if choose:
+            self.strength = strength(self.x[rows], self.y[rows], self.strength, self.rng)
+        return fit(self.x[rows], self.y[rows], GRID[self.strength])
 
     def run(self) -> dict[str, Any]:
         """Return the forecasts, and what came true."""
@@ -120,7 +132,9 @@ class Replay:
         found: dict[str, Any] = {"truth": [], "cases": {}, "agreement": []}
         while True:
             labels = int(self.known.sum())
-            model = self.head(self.known & ~self.reserved) if self.strategy != "random" else None
+            model = None
+            if self.strategy != "random":
+                model = self.head(self.known & ~self.reserved, choose=not found["truth"] and not found["agreement"])
             if labels < self.first <= 1.5 * labels + 1:
                 found["agreement"].append(agreed(self)[0])
             if labels == wanted[0]:

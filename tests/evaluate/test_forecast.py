@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ncalr
-from ncalr.acquire.control import random_order
+from ncalr.acquire.control import draws
 from ncalr.errors import BadInput
 from ncalr.evaluate.forecast import quantiles
 from ncalr.evaluate.probe import fit_linear
@@ -25,10 +25,14 @@ def problem():
     return vectors, truth
 
 
-def labelled(control=40, seed=0):
+def in_order(seed=0):
+    return np.argsort(draws(np.arange(N), seed))
+
+
+def labelled(control=40):
     """M labels: control items, and items between bunches."""
     vectors, truth = problem()
-    chosen = random_order(np.arange(N), seed)[:control]
+    chosen = in_order()[:control]
     edge = np.argsort(np.diff(np.sort(vectors[:, :C], axis=1)[:, -2:], axis=1)[:, 0])
     rest = edge[~np.isin(edge, chosen)][: M - control]
     return np.where(np.isin(np.arange(N), np.concatenate([chosen, rest])), truth, -1)
@@ -49,7 +53,7 @@ def test_control_items_show_the_accuracy_that_hard_labels_hide():
     assert found.control == 40
     assert found.now.low <= accuracy(labels) <= found.now.high
     assert found.now.high - found.now.low < 0.25
-    random = random_order(np.arange(N), 0)[: 6 * M]
+    random = in_order()[: 6 * M]
     assert found.ahead[1].low <= accuracy(np.where(np.isin(np.arange(N), random), truth, -1)) <= found.ahead[1].high
     assert [line.labels for line in found.ahead] == [2 * M, 6 * M]
     assert found.ahead[1].gain_low < found.ahead[1].gain < found.ahead[1].gain_high
@@ -65,13 +69,35 @@ def test_control_items_are_those_that_suggest_drew():
         assert picks.control.sum() == 15
         assert (labels[picks.ids] == -1).all()
         labels[picks.ids] = truth[picks.ids]
-    found = ncalr.forecast(vectors, labels, seed=3)
-    assert 30 <= found.control <= 32  # one or two of the first sixty may stand at the start of the order
-    assert ncalr.forecast(vectors, labels, seed=4).control == 0
+    found = ncalr.forecast(vectors, labels, control=0.25, seed=3)
+    assert 30 <= found.control <= 36  # some of the first sixty stand at the start of the order
+    assert ncalr.forecast(vectors, labels, control=0.25, seed=4).control == 0
+
+
+@pytest.mark.parametrize("strategy", ["coreset", "margin"])
+def test_labels_of_control_items_have_no_say_in_what_is_picked(strategy, monkeypatch):
+    monkeypatch.setattr("ncalr.learn.suggest.installed", lambda name: name == "sklearn")  # the quicker head
+    vectors, _ = problem()
+    labels = labelled()
+    picks = ncalr.suggest(vectors, labels, 30, strategy, control=0.1)
+    others = np.where(np.isin(np.arange(N), in_order()[:40]), (labels + 1) % C, labels)
+    again = ncalr.suggest(vectors, others, 30, strategy, control=0.1)
+    assert picks.ids.tolist() == again.ids.tolist()
+    assert (labels[picks.ids] == -1).all()
+    assert (draws(picks.ids, 0) < 0.1).tolist() == picks.control.tolist()
+    assert ncalr.suggest(vectors, labels, 30, strategy).control is None
+
+
+def test_control_items_belong_to_ids_and_the_last_items_are_picked():
+    vectors, _ = problem()
     names = np.array([f"item {at}" for at in range(N)])
-    drawn = ncalr.suggest(vectors, None, 40, "typiclust", control=0.2, ids=names)
-    again = ncalr.suggest(vectors[::-1], None, 40, "typiclust", control=0.2, ids=names[::-1])
+    drawn = ncalr.suggest(vectors, None, 40, "coreset", control=0.2, ids=names)
+    again = ncalr.suggest(vectors[::-1], None, 40, "random", control=0.2, ids=names[::-1])
     assert drawn.ids[drawn.control].tolist() == again.ids[again.control].tolist()
+    open_ = in_order()[:5]
+    last = ncalr.suggest(vectors, np.where(np.isin(np.arange(N), open_), -1, 0), 5, "margin", control=0.1)
+    assert set(last.ids.tolist()) == set(open_.tolist())
+    assert last.control.all()
 
 
 def test_without_control_items_the_interval_is_wide_and_a_note_says_why():
@@ -79,6 +105,7 @@ def test_without_control_items_the_interval_is_wide_and_a_note_says_why():
     labels = labelled()
     known = ncalr.forecast(vectors, labels, M)
     unknown = ncalr.forecast(vectors, labels, M, control=[])
+    assert ncalr.forecast(vectors, labels, M, control=0) == unknown
     assert unknown.control == 0
     assert known.notes == ()
     assert "no control items" in unknown.notes[0]
@@ -128,9 +155,9 @@ def test_labels_to_a_target():
 def test_ids_that_are_no_part_of_the_pool():
     """Control items that nobody can label are excluded, as in suggest."""
     vectors, truth = problem()
-    order = random_order(np.arange(N), 0)
-    labels = np.where(np.isin(np.arange(N), order[5:80]), truth, -1)
-    assert ncalr.forecast(vectors, labels, M).control == 0 or order[0] not in order[5:80]
+    order = in_order()
+    labels = np.where(np.isin(np.arange(N), np.concatenate([order[5:80], order[-80:]])), truth, -1)
+    assert ncalr.forecast(vectors, labels, M).control == 0
     assert ncalr.forecast(vectors, labels, M, exclude=order[:5]).control == 75
 
 
@@ -142,6 +169,7 @@ def test_ids_that_are_no_part_of_the_pool():
         ({"k": N}, "`k`"),
         ({"k": 0}, "k"),
         ({"control": "some"}, "`control`"),
+        ({"control": 1.5}, "`control`"),
         ({"target": 90}, "`target`"),
         ({"wrong": 0.9}, "`wrong`"),
         ({"confidence": 95}, "`confidence`"),
@@ -166,7 +194,7 @@ def test_few_labels_of_many_classes_and_control_items_that_are_all_right():
 
 def test_everything_is_labelled():
     vectors, truth = problem()
-    found = ncalr.forecast(vectors[:M], truth[:M], target=0.5)
+    found = ncalr.forecast(vectors[:M], truth[:M], target=0.5, control="all")
     assert (found.control, found.ahead, found.needed.left) == (M, (), 0)
 
 
