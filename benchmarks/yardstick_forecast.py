@@ -280,14 +280,14 @@ def page(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# How often the intervals of the forecast hold",
         "",
-        f"Made by `benchmarks/yardstick_forecast.py`: {len(rows)} replays, seeds {seeds[0]} to {seeds[-1]}. A replay asks "
-        "for a forecast at one number of labels and goes on to two and four times as many; accuracy is measured on items "
-        "outside the pool. Half of the replays have 20 % wrong labels, and accuracy is then agreement with such labels. "
-        "Intervals are of 95 %; widths are medians and errors means, in points. The constants of the forecast were chosen "
-        "on other sets (CIFAR-10, Oxford Pets, SST-2) and seeds.",
+        f"Made by `benchmarks/yardstick_forecast.py`: {len(rows)} replays, seeds {seeds[0]} to {seeds[-1]}. A replay "
+        "asks for a forecast at one number of labels and goes on to two and four times as many; accuracy is measured "
+        "on items outside the pool. Half of the replays have 20 % wrong labels, and accuracy is then agreement with "
+        "such labels. Intervals are of 95 %; widths are medians and errors means, in points. The constants of the "
+        "forecast were chosen on other sets (CIFAR-10, Oxford Pets, SST-2, digits) and seeds (0 to 9).",
         "",
     ]
-    head = "| | labels | replays | intervals that hold | width | mean error | gains that hold | width | mean absolute error |"
+    head = "| | labels | replays | intervals hold | width | mean error | gains hold | width | mean absolute error |"
     for group in dict.fromkeys(line["group"] for line in summary(rows)):
         lines += [f"## {group[:1].upper()}{group[1:]}", "", head, "|---|---|---|---|---|---|---|---|---|"]
         for line in (line for line in summary(rows) if line["group"] == group):

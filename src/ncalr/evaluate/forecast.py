@@ -429,7 +429,7 @@ class _Curves:
         fallen = t**-self.rate
         power = 1 - (1 - self.now) * (self.floor + (1 - self.floor) * fallen)
         odds = expit(logit(self.now) + self.rise * (1 - fallen) / self.rate)
-        return np.clip(np.concatenate([power, odds]), 0, 1)
+        return np.asarray(np.clip(np.concatenate([power, odds]), 0, 1), np.float64)
 
 
 def _curves(centre: float, rng: np.random.Generator) -> _Curves:
