@@ -2,6 +2,7 @@
 
     ncalr.suggest(vectors, labels, k=500)           the next items to label, from vectors and the labels so far
     ncalr.audit_vectors(vectors, labels)          which of those labels to check again
+    ncalr.forecast(vectors, labels, 500)            what 500 more labels will bring: when to stop
     ncalr.query("ncal", 500, features=…, …)       the next items, from the arrays of your own model
     ncalr.audit(features, logits, labels)         which labels to check, from the arrays of your own model
     ncalr.Recorder(items, classes)                what your training loop tells `query`
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ncalr.engine.query import query_pool
     from ncalr.evaluate.audit import audit
     from ncalr.evaluate.audit_run import audit_vectors
+    from ncalr.evaluate.forecast import Forecast, forecast
     from ncalr.geometry import ClassStatistics
     from ncalr.learn.suggest import suggest
     from ncalr.loop.whole import run
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ClassStatistics": "ncalr.geometry",
+    "Forecast": "ncalr.evaluate.forecast",
     "Picks": "ncalr.types",
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
     "audit": "ncalr.evaluate.audit",
     "audit_vectors": "ncalr.evaluate.audit_run",
+    "forecast": "ncalr.evaluate.forecast",
     "query": "ncalr.acquire.query",
     "query_pool": "ncalr.engine.query",
     "run": "ncalr.loop.whole",
@@ -52,12 +56,14 @@ _HOME = {
 
 __all__ = [
     "ClassStatistics",
+    "Forecast",
     "Picks",
     "Recorder",
     "Strategy",
     "__version__",
     "audit",
     "audit_vectors",
+    "forecast",
     "query",
     "query_pool",
     "run",

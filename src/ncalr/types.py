@@ -43,6 +43,7 @@ class Picks:
     strategy: str = ""
     notes: tuple[str, ...] = ()  # what was done differently from the plain method, if anything
     least: Picks | None = None  # the least wanted, lowest score first, where they were asked for and items have scores
+    control: npt.NDArray[np.bool_] | None = None  # (k,) which were drawn at random and have no score, if any were
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,13 +56,12 @@ class Picks:
         return f"Picks: {len(self)} ids by {self.strategy or 'nobody'}, {', '.join(first)}{''.join(more)}{notes}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain dictionary a pick: rank, id, score, parts."""
-        return [
-            {
-                "rank": rank + 1,
-                "id": self.ids[rank].item(),
-                "score": float(self.scores[rank]),
-                **{name: float(values[rank]) for name, values in self.parts.items()},
-            }
-            for rank in range(len(self.ids))
-        ]
+        """Return one plain dictionary a pick: rank, id, score, parts; and `why`, where there are control items."""
+        numbers = {"score": self.scores, **self.parts}
+        rows: list[dict[str, Any]] = []
+        for rank, name in enumerate(self.ids.tolist()):
+            drawn = self.control is not None and bool(self.control[rank])
+            row = {column: None if drawn else float(values[rank]) for column, values in numbers.items()}
+            why = {} if self.control is None else {"why": "control" if drawn else "strategy"}
+            rows.append({"rank": rank + 1, "id": name, **row, **why})
+        return rows

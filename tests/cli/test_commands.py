@@ -234,6 +234,26 @@ def test_picks_of_a_query_are_escaped_on_request(tmp_path):
         assert {row["id"] for row in csv.DictReader(done.stdout.splitlines())} == set(expected)
 
 
+def test_control_items_and_a_forecast(embeddings, tmp_path):
+    items, labels = embeddings
+    out = tmp_path / "picks.csv"
+    assert run("suggest", items, labels, "-k", 10, "--strategy", "coreset", "--control", 0.3, "--out", out)[2] == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert sorted(row["why"] for row in rows) == ["control"] * 3 + ["strategy"] * 7
+    assert {row["score"] for row in rows if row["why"] == "control"} == {""}
+    found, _, code = run("forecast", items, labels, "-k", "5,10", "--target", 0.9, "--control", "all")
+    assert code == 0
+    assert len(found.splitlines()) == 4
+    listed = tmp_path / "random.csv"
+    listed.write_text("id\n" + "\n".join(str(at) for at in range(10)))
+    found, _, _ = run("forecast", items, labels, "-k", 5, "--control", listed, "--json")
+    told = json.loads(found)
+    assert (told["control"], len(told["ahead"]), told["ahead"][0]["labels"] - told["now"]["labels"]) == (10, 1, 5)
+    _, errors, code = run("forecast", items, labels, "-k", "5,ten")
+    assert code
+    assert "`-k`" in errors
+
+
 @pytest.mark.parametrize(("items", "excluded", "expected"), [(150, 0, 100), (39, 0, 39), (150, 70, 80)])
 def test_suggest_picks_a_hundred_or_what_is_left(tmp_path, items, excluded, expected):
     np.save(tmp_path / "items.npy", np.random.default_rng(0).normal(size=(items, 3)).astype(np.float32))

@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 import ncalr
-from ncalr.cli import audit, doctor, embed, evaluate, label, labels, labelstudio, pool, query, strategies, suggest
+from ncalr.cli import (
+    audit,
+    doctor,
+    embed,
+    evaluate,
+    forecast,
+    label,
+    labels,
+    labelstudio,
+    pool,
+    query,
+    strategies,
+    suggest,
+)
 from ncalr.cli import run as experiments
 
 app = typer.Typer(
@@ -26,6 +39,7 @@ app.command("report")(experiments.report)
 app.command("reproduce")(experiments.reproduce)
 app.command("evaluate")(evaluate.run)
 app.command("audit")(audit.run)
+app.command("forecast")(forecast.run)
 app.command("embed")(embed.run)
 app.command("label")(label.run)
 app.add_typer(labels.app, name="labels")

@@ -40,6 +40,9 @@ def run(
     strategy: Annotated[str, typer.Option(help="A strategy, with options in brackets: 'ncal(fusion=rank)'.")] = "ncal",
     ids: Ids = None,
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
+    control: Annotated[
+        float, typer.Option(help="Share of the picks that are drawn at random, for `ncalr forecast` (default: 0).")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Decides ties, draws and how the head begins.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")] = None,
     out: Out = None,
@@ -48,7 +51,7 @@ def run(
     """Say which items to label next, from ready-made vectors and the labels so far; a head is trained on the way.
 
     The CSV has one row a pick, most wanted first: rank, id, score and the parts of the score. Write the labels into a
-    column label of it, and ask again with both files.
+    column label of it, and ask again with both files. With --control a column `why` says which picks are control items.
 
     Examples: ncalr suggest embeddings.npy labels.csv -k 500 --out picks.csv;
     ncalr suggest embeddings.npy labels.csv picks.csv -k 500 --out picks2.csv
@@ -68,6 +71,7 @@ def run(
         ids=found.pool.ids,
         classes=len(found.classes) or None,
         exclude=others,
+        control=control,
         seed=seed,
         device=device,
     )

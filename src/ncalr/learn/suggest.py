@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncalr.acquire.control import control_sample, split_picks, with_control
 from ncalr.acquire.door import check_k, counted_from_one, open_positions
 from ncalr.acquire.lottery import check_seed
 from ncalr.acquire.query import query
@@ -58,6 +59,7 @@ def suggest(
     ids: Any = None,
     classes: int | None = None,
     exclude: Any = None,
+    control: float = 0.0,
     seed: int = 0,
     device: Any = None,
 ) -> Picks:
@@ -70,6 +72,9 @@ def suggest(
     DataFrame does, or their positions), `exclude` lists ids not to pick beside the
     labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
     learnt.
+
+    `control` is the share of the picks that are drawn at random, as `ncalr.forecast` needs them: `picks.control` says
+    which. Neither the strategy nor the head reads their labels. Keep `control` and `seed` the same in every round.
 
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(300, 8)).astype(np.float32)
@@ -96,18 +101,27 @@ def suggest(
             f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label "
             "counts, too: rename it if it holds something else than the labels so far"
         )
+    learnt = known & ~control_sample(ids, known, control, seed) if control else known
     others = _others(exclude, ids[known])
-    free = len(ids[~known][open_positions(ids[~known], others)[0]])
+    open_ids = ids[~known][open_positions(ids[~known], others)[0]]
+    free = len(open_ids)
     k = min(USUAL, free) if k is None else k
     check_k(k, free, int((~known).sum()) - free)  # and not after minutes of training
-    count = classes or int(labels.max()) + 1 or None
-    evidence, notes = _evidence(strategy, needs, pool, known, labels, classes, seed, device)
+    drawn, reserved = split_picks(open_ids, k, control, seed)
+    if len(drawn) == k:
+        return replace(query("random", k, ids=drawn, seed=seed), control=np.ones(k, np.bool_))
+    if control:
+        kept = np.concatenate([reserved, ids[known & ~learnt]])
+        others = kept if others is None else np.concatenate([others, kept])
+    evidence, notes = _evidence(strategy, needs, pool, learnt, labels, classes, seed, device)
     if classes is None and "logits" in evidence:
-        notes = (*counted_from_one(labels[known]), *notes)
-    if len(evidence["ids"]) == len(pool) and known.any():
-        others = ids[known] if others is None else np.concatenate([ids[known], others])
-    picks = query(strategy, k, **evidence, classes=count, exclude=others, seed=seed)
-    return replace(picks, notes=(*notes, *picks.notes))
+        notes = (*counted_from_one(labels[learnt]), *notes)
+    if len(evidence["ids"]) == len(pool) and learnt.any():
+        others = ids[learnt] if others is None else np.concatenate([ids[learnt], others])
+    count = classes or int(labels.max()) + 1 or None
+    picks = query(strategy, k - len(drawn), **evidence, classes=count, exclude=others, seed=seed)
+    picks = replace(picks, notes=(*notes, *picks.notes))
+    return with_control(picks, drawn) if len(drawn) else picks
 
 
 def _evidence(

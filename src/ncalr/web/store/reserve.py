@@ -18,16 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, select
 
-from ncalr.acquire.lottery import Lottery
+from ncalr.acquire.control import draws
 from ncalr.web.store import schema
 from ncalr.web.store.projects import Settings
 
-PURPOSE = 3
-
 
 def reserved(ids: Any, rules: Settings) -> npt.NDArray[np.bool_]:
-    """Which of these items are reserved (n,)."""
-    return np.asarray(Lottery([rules.seed, PURPOSE], np.asarray(ids, np.int64)).uniform() < rules.control, np.bool_)
+    """Return which of these items are reserved (n,)."""
+    return draws(np.asarray(ids, np.int64), rules.seed) < rules.control
 
 
 def touched(conn: Connection, ids: Any, rules: Settings) -> dict[str, int]:
