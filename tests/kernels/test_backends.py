@@ -440,7 +440,6 @@ def naive_coverage(
 @pytest.mark.parametrize("ball", [False, True])
 @pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000), (64, 70_000)])
 def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
-    """The last size is beyond what one thread is given."""
     case = draw_coverage(rows, n)
     dots, row_norms, norms, best, worth = (backend.asarray(array.copy()) for array in case)
     slots = np.arange(rows)[::-1].copy()
@@ -471,6 +470,32 @@ def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
     nothing, all_ = backend.asarray(np.zeros(3, np.float32)), backend.asarray(np.ones(3, np.float32))
     gain = backend.coverage_gain(kernel, np.arange(2), nothing, all_)
     assert (backend.numpy(gain) < 1e-30).all()
+
+
+@each_backend
+@pytest.mark.parametrize("diagonal", [0, -40, 100, -500])
+def test_pairs_within_reach(backend: Backend, diagonal: int) -> None:
+    """Columns after the diagonal, nearer than the reach of the row or of the column; the diagonal in any case."""
+    rng = np.random.default_rng(14)
+    a, b = rng.normal(size=(70, 5)), rng.normal(size=(333, 5))
+    reach_a, reach_b = rng.random(70) * 4, rng.random(333) * 4
+    reach_a[3] = np.inf
+    squares = ((a[:, None] - b) ** 2).sum(2)
+    after = np.arange(333) - np.arange(70)[:, None] - diagonal
+    wanted = (after > 0) & (squares < np.maximum(reach_a[:, None], reach_b)) | (after == 0)
+    given = (a @ b.T, (a * a).sum(1), (b * b).sum(1), reach_a, reach_b)
+    i, j, found = backend.pairs_within(*(backend.asarray(x.astype(np.float32)) for x in given), diagonal)
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == [tuple(pair) for pair in np.argwhere(wanted).tolist()]
+    np.testing.assert_allclose(found, np.where(j - i == diagonal, 0, squares[i, j]), rtol=1e-4, atol=1e-5)
+
+
+@each_backend
+def test_squared_distances_of_pairs(backend: Backend) -> None:
+    rows = np.random.default_rng(15).normal(size=(50, 7)).astype(np.float32)
+    i, j = np.arange(50, dtype=np.int32), np.arange(50, dtype=np.int32)[::-1].copy()
+    found = backend.numpy(backend.pair_squares(backend.asarray(rows), i, j))
+    np.testing.assert_allclose(found, ((rows[i] - rows[j]) ** 2).sum(1), rtol=1e-5)
+    assert len(backend.numpy(backend.pair_squares(backend.asarray(rows), i[:0], j[:0]))) == 0
 
 
 # -- BALD -----------------------------------------------------------------------------------------------------

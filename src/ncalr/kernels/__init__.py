@@ -125,8 +125,17 @@ class Backend(Protocol):
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
         """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j."""
 
-    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
-        """The item with the largest gain, bounds brought up to date on the way; or one whose row is not kept."""
+    def pairs_within(
+        self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int
+    ) -> tuple[Any, Any, Any]:
+        """Rows, columns and squared distances (NumPy) of the pairs nearer than the reach of either, from inner products.
+
+        The column of row i is the same item at i + diagonal: listed in any case, with 0, and the first of its row.
+        `reach` is a squared distance. The inner products may be overwritten.
+        """
+
+    def pair_squares(self, rows: Array, first: Any, second: Any) -> Array:
+        """Squared distances of the pairs of rows (first[p], second[p])."""
 
     def is_finite(self, array: Array) -> bool:
         """Whether every number of a contiguous array of this backend is finite."""
