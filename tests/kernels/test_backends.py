@@ -410,42 +410,24 @@ def test_race_is_won_in_proportion_to_the_weight() -> None:
 # -- coverage -------------------------------------------------------------------------------------------------
 
 
-def draw_coverage(rows: int, n: int, seed: int = 10) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(n, 3)).astype(np.float32)
-    some = points[rng.integers(0, n, rows)]
-    norms = (points**2).sum(axis=1)
-    best, worth = rng.random(n, dtype=np.float32) / 2, rng.random(n, dtype=np.float32)
-    return some @ points.T, (some**2).sum(axis=1), norms, best, worth
-
-
-def naive_coverage(
-    dots: np.ndarray,
-    row_norms: np.ndarray,
-    norms: np.ndarray,
-    best: np.ndarray,
-    worth: np.ndarray,
-    scale: float,
-    ball: bool,
-) -> np.ndarray:
-    gains = []
-    for row, own in zip(dots.astype(np.float64), row_norms.astype(np.float64), strict=True):
-        squared = np.maximum(own + norms.astype(np.float64) - 2 * row, 0) * scale
-        kernel = (squared < 1).astype(np.float64) if ball else np.exp(-squared)
-        gains.append((worth.astype(np.float64) * np.maximum(kernel - best, 0)).sum())
-    return np.array(gains)
-
-
 @each_backend
 @pytest.mark.parametrize("ball", [False, True])
-@pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000), (64, 70_000)])
-def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
-    case = draw_coverage(rows, n)
-    dots, row_norms, norms, best, worth = (backend.asarray(array.copy()) for array in case)
-    slots = np.arange(rows)[::-1].copy()
-    found = backend.coverage_gain(backend.to_kernel(dots, row_norms, norms, 0.4, ball), slots, best, worth)
-    np.testing.assert_allclose(backend.numpy(found), naive_coverage(*case, 0.4, ball)[::-1], rtol=2e-5)
-    assert backend.numpy(found).dtype == np.float64
+@pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000), (64, 7000)])
+def test_kernel_values_and_gains(backend: Backend, ball: bool, rows: int, n: int) -> None:
+    """The gain of an item is what it loses where all others are covered without end."""
+    rng = np.random.default_rng(10)
+    points = rng.normal(size=(n, 3)).astype(np.float32)
+    some, norms = points[rng.integers(0, n, rows)], (points**2).sum(axis=1)
+    best, worth = rng.random(rows, dtype=np.float32) / 2, rng.random(rows, dtype=np.float32)
+    squared = ((some.astype(np.float64)[:, None] - points) ** 2).sum(2) * 0.4
+    values = (squared < 1).astype(np.float64) if ball else np.exp(-squared)
+    given = [backend.asarray(array) for array in (some @ points.T, (some**2).sum(axis=1), norms)]
+    kernel = backend.to_kernel(*given, 0.4, ball)
+    np.testing.assert_allclose(backend.numpy(kernel), values, atol=1e-5)
+    old, new, share = (backend.asarray(array) for array in (best, np.full(rows, np.inf, np.float32), worth))
+    found = backend.numpy(backend.coverage_drop(kernel, np.arange(rows), old, new, share))
+    gains = (worth[:, None] * np.maximum(values - best[:, None], 0)).sum(0)
+    np.testing.assert_allclose(found, gains, rtol=1e-4, atol=1e-5)
 
 
 @each_backend
@@ -464,12 +446,10 @@ def test_coverage_drop_is_the_difference_of_two_gains(backend: Backend, rows: in
 
 
 @each_backend
-def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
+def test_the_kernel_of_far_points_is_nothing(backend: Backend) -> None:
     dots, norms = np.zeros((2, 3), np.float32), np.full(3, 1e6, np.float32)
     kernel = backend.to_kernel(*(backend.asarray(a) for a in (dots, norms[:2], norms)), 1.0, False)
-    nothing, all_ = backend.asarray(np.zeros(3, np.float32)), backend.asarray(np.ones(3, np.float32))
-    gain = backend.coverage_gain(kernel, np.arange(2), nothing, all_)
-    assert (backend.numpy(gain) < 1e-30).all()
+    assert (backend.numpy(kernel) < 1e-30).all()
 
 
 @each_backend

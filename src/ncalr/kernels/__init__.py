@@ -119,11 +119,11 @@ class Backend(Protocol):
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         """Kernel values from inner products, in place: exp(-s * scale) of the squared distance s, or s * scale < 1."""
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        """Sum over j of worth_j * max(0, kernel_ij - best_j) for the rows i in `slots`."""
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
-        """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j."""
+        """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j.
+
+        What the gain of j loses where the items i are covered better; with infinite `new_i`, the gain itself.
+        """
 
     def pairs_within(
         self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int

@@ -576,21 +576,6 @@ def to_kernel(dots, row_norms, norms, scale, ball):
 
 
 @parallel(FAST)
-def coverage_gain(kernel, slots, best, worth, out):
-    """Sum over j of worth[j] * max(0, kernel[slot, j] - best[j]) for each slot."""
-    n = kernel.shape[1]
-    for i in prange(slots.shape[0]):
-        row = kernel[slots[i]]
-        total = np.float64(0.0)
-        for start in range(0, n, 4096):  # partial sums in float32, their total in float64
-            part = np.float32(0.0)
-            for j in range(start, min(start + 4096, n)):
-                part += worth[j] * max(np.float32(0.0), row[j] - best[j])
-            total += part
-        out[i] = total
-
-
-@parallel(FAST)
 def coverage_drop(kernel, slots, old, new, worth, out):
     """Sum over slots of worth * (max(0, kernel[slot, j] - old) - max(0, kernel[slot, j] - new)) for each item j."""
     n, width = kernel.shape[1], 2048

@@ -150,9 +150,6 @@ class Device:
         dots.clamp_(min=0).mul_(scale)
         return dots.copy_(dots < 1) if ball else dots.neg_().exp_()
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        return ((kernel[slots] - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
         rows = kernel[slots]
         less = (rows - old[:, None]).clamp_min(0) - (rows - new[:, None]).clamp_min(0)

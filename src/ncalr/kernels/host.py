@@ -107,11 +107,6 @@ class Host:
         _loops().to_kernel(dots, row_norms, norms, np.float32(scale), ball)
         return dots
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        out = np.empty(len(slots))
-        _loops().coverage_gain(kernel, slots, best, worth, out)
-        return out
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
         out = np.empty(kernel.shape[1])
         _loops().coverage_drop(kernel, slots, old, new, worth, out)

@@ -239,21 +239,22 @@ class _Matrix:
                 corner[:] = xp.triu(corner, 0) + xp.triu(corner, 1).T
             self.kernel[rows, others] = block
             self.kernel[others, rows] = block.T
-        blocks = [np.arange(n)[start : start + block_rows(n)] for start in range(0, n, block_rows(n))]
-        gains = [self.backend.coverage_gain(self.kernel, rows, self.best, self.worth) for rows in blocks]
-        self.gains = self.backend.numpy(xp.concatenate(gains))
+        self.gains = self._lost(np.arange(n), self.best + np.inf)
 
     def cover(self, at: int) -> Any:
         """Cover all items as well as this one does, and return what every gain loses."""
         row = self.kernel[at]
-        better = np.flatnonzero(self.backend.numpy(row > self.best))
-        lost = np.zeros(len(row))
-        for start in range(0, len(better), block_rows(len(row))):
-            some = better[start : start + block_rows(len(row))]
-            lost += self.backend.numpy(
-                self.backend.coverage_drop(self.kernel, some, self.best[some], row[some], self.worth[some])
-            )
+        lost = self._lost(np.flatnonzero(self.backend.numpy(row > self.best)), row)
         self.best = self.backend.xp.maximum(self.best, row)
+        return lost
+
+    def _lost(self, better: Any, best: Array) -> Any:
+        """What every gain loses where these items are covered so well."""
+        lost = np.zeros(len(best))
+        for start in range(0, len(better), block_rows(len(best))):
+            some = better[start : start + block_rows(len(best))]
+            part = self.backend.coverage_drop(self.kernel, some, self.best[some], best[some], self.worth[some])
+            lost += self.backend.numpy(part)
         return lost
 
 
