@@ -128,7 +128,7 @@ class Backend(Protocol):
     def pairs_within(
         self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int
     ) -> tuple[Any, Any, Any]:
-        """Rows, columns and squared distances (NumPy) of the pairs nearer than the reach of either, from inner products.
+        """Rows, columns and squared distances (NumPy) of the pairs nearer than the reach of one, from inner products.
 
         The column of row i is the same item at i + diagonal: listed in any case, with 0, and the first of its row.
         `reach` is a squared distance. The inner products may be overwritten.

@@ -17,6 +17,9 @@ above the coverage of j. So after t labelled items and picks about n / t items m
   rows of the items it covers better say what every gain loses.
 - Beyond, only the pairs that still matter are kept, as sparse rows. While they would be too many (few labels), the
   method picks within a random sample of `_WHOLE` items; the result says how many picks came from the sample.
+- Where the features are long for so many pairs (more than `_PRODUCTS` products), the pairs are found by the leading
+  principal directions and the lengths of what is left, and only their distances are computed in full. The share of the
+  gains that these pairs hold is measured on `_PROBED` items: below `_ENOUGH`, the features are used. The result says so.
 - Above `limit` items the method runs on a seeded sample of that many, k at the least (as its authors do at 35,000),
   which then serves as candidates and as the pool to be covered, and the result says so.
 """
@@ -123,7 +126,7 @@ class _Coverage:
             self._cover(labelled)
 
     def greedy(self, k: int) -> tuple[Any, Any]:
-        """k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
+        """Return k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
         n, picks = len(self.features), _Picks()
         if n <= _WHOLE:
             picks.add(_Matrix(self, n), k)
@@ -148,19 +151,19 @@ class _Coverage:
         self.notes.append(f"first {len(picks.positions)} picks chosen within a random sample of {_WHOLE} of {n} items")
 
     def shortened(self, reach: Array) -> Array:
-        """Short rows by which pairs within reach are found: the features, or some of their principal directions.
+        """Return short rows that find the pairs within reach: the features, or some of their principal directions.
 
-        The last number of a short row bounds what two items can have in common in the directions left out.
+        The last number of a short row stands for what two items may have in common in the directions left out.
         """
         xp, n, width = self.backend.xp, len(self.features), self.features.shape[1]
-        size = max(16, _PRODUCTS // n**2)
-        if size >= width:
+        fewest = max(16, _PRODUCTS // n**2)
+        if fewest >= width:
             return self.features
         some = self.features[:_WHOLE]
         axes = np.linalg.eigh(self.backend.numpy(some.T @ some))[1].astype(np.float32)
         gains = xp.clip(self.kernel(slice(0, _PROBED)) - self.best, 0, None) * self.worth
         for times, common in _SHORTER:
-            size = times * max(16, _PRODUCTS // n**2)
+            size = times * fewest
             rows = self.features @ self.backend.asarray(np.ascontiguousarray(axes[:, -size:]))
             rest = xp.clip(self.norms - xp.einsum("nd,nd->n", rows, rows), 0, None)
             rows = xp.concatenate([rows, xp.sqrt(common * rest)[:, None]], 1)
@@ -169,12 +172,14 @@ class _Coverage:
             xp.einsum("nn->n", near[:, :_PROBED])[:] = True
             kept = float((gains * near).sum() / max(float(gains.sum()), 1e-30))
             if kept >= _ENOUGH and size + _EXACT * width * float(self.backend.numpy(near).mean()) < width:
-                self.notes.append(f"pairs found by {size} of {width} principal directions: {kept:.1%} of the gains kept")
+                self.notes.append(
+                    f"pairs found by {size} of {width} principal directions: {kept:.1%} of the gains kept"
+                )
                 return rows
         return self.features
 
     def products(self, rows: Array) -> Iterator[tuple[slice, slice, Array]]:
-        """Inner products of all pairs of rows, block by block, each pair once; a block lasts until the next."""
+        """Yield the inner products of all pairs of rows, each pair once, in blocks; the next block overwrites the last."""
         n = len(rows)
         room = self.backend.asarray(np.empty(_ROWS * _COLUMNS, np.float32))
         for start in range(0, n, _ROWS):
@@ -186,24 +191,23 @@ class _Coverage:
                 yield own, others, self.backend.xp.matmul(rows[own], rows[others].T, out=dots)
 
     def _share(self, kernel: Array, best: Array) -> float:
-        """The share of the pairs of some first items with all others that matter to one of the two."""
+        """Return the share of the pairs, of some first items with all others, that matter to one of the two."""
         xp = self.backend.xp
         return float(self.backend.numpy(kernel > xp.minimum(best[: len(kernel), None], best)).mean())
 
-    def kernel(self, rows: Any, start: int = 0, stop: int | None = None) -> Array:
-        """Kernel values of some items with the items start..stop-1."""
-        return self._kernel(self.features[rows], self.features[start:stop], self.norms[start:stop])
+    def kernel(self, rows: slice) -> Array:
+        """Return the kernel values of some items with all items."""
+        return self._kernel(self.features[rows])
 
-    def _kernel(self, rows: Array, others: Array, norms: Array) -> Array:
+    def _kernel(self, rows: Array) -> Array:
         own = self.backend.xp.einsum("nd,nd->n", rows, rows)
-        return self.backend.to_kernel(rows @ others.T, own, norms, self.scale, self.ball)
+        return self.backend.to_kernel(rows @ self.features.T, own, self.norms, self.scale, self.ball)
 
     def _cover(self, centres: Array) -> None:
         """Raise the coverage of every item to its best kernel value with these centres."""
         xp, size = self.backend.xp, block_rows(len(self.features))
         for start in range(0, len(centres), size):
-            kernel = self._kernel(centres[start : start + size], self.features, self.norms)
-            self.best = xp.maximum(self.best, xp.amax(kernel, 0))
+            self.best = xp.maximum(self.best, xp.amax(self._kernel(centres[start : start + size]), 0))
 
 
 class _Picks:
@@ -249,7 +253,7 @@ class _Matrix:
         return lost
 
     def _lost(self, better: Any, best: Array) -> Any:
-        """What every gain loses where these items are covered so well."""
+        """Return what every gain loses when these items are covered as well as `best` says."""
         lost = np.zeros(len(best))
         for start in range(0, len(better), block_rows(len(best))):
             some = better[start : start + block_rows(len(best))]
@@ -259,7 +263,7 @@ class _Matrix:
 
 
 class _Pairs:
-    """The same for all items, by the kernel values above what one of the two items is covered."""
+    """The same for all items, with the kernel values of only the pairs above the coverage of one of the two."""
 
     def __init__(self, cover: _Coverage) -> None:
         self.best, self.worth = cover.backend.numpy(cover.best).copy(), cover.backend.numpy(cover.worth)
@@ -304,7 +308,7 @@ class _Pairs:
 
 
 def block_rows(n: int) -> int:
-    """Rows of a kernel block with n columns."""
+    """Return how many rows a kernel block with n columns has."""
     return max(16, min(_ROWS, _BLOCK_BYTES // (4 * n)))
 
 
