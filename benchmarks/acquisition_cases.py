@@ -23,6 +23,8 @@ BLOCK = 50_000
 SPREAD_CLUSTERS = "typical(clusters=1000)"
 COVER_RADIUS = 0.85
 """Ball radius on unit-length features; a constant, so that both libraries solve the same problem."""
+PROBCOVER = f"ProbCover, radius {COVER_RADIUS}"
+MAXHERDING = "MaxHerding = facility location, Gaussian kernel"
 
 
 @dataclass(frozen=True)
@@ -137,16 +139,16 @@ def _cluster_case(items: int, libraries: dict[str, int | None]) -> Case:
     )
 
 
-def _cover_case(name: str, title: str, k: int, libraries: tuple[str, ...], compare: bool) -> Case:
+def _cover_case(name: str, items: int, title: str, k: int, libraries: tuple[str, ...], compare: bool) -> Case:
     return Case(
+        name if items == 10_000 else f"{name}_{items // 1000}k",
+        f"{title}, {items // 1000}k × 512, no labels yet, k = {k}",
         name,
-        f"{title}, 10k × 512, no labels yet, k = {k}",
-        name,
-        10_000,
+        items,
         100,
         k,
         ("features",),
-        Floor(flops=2.0 * 10_000 * 10_000 * DIMENSIONS, words="the products of all pairs"),
+        Floor(flops=2.0 * items * items * DIMENSIONS, words="the products of all pairs"),
         dict.fromkeys(libraries),
         spec=name,
         compare=compare,
@@ -188,14 +190,10 @@ CASES = [
     ),
     _cluster_case(10_000, {"ncalr": None, "ncalr, 1000 clusters": None, "scikit-activeml": None}),
     _cluster_case(50_000, {"ncalr": None, "ncalr, 1000 clusters": None}),
-    _cover_case("probcover", f"ProbCover, radius {COVER_RADIUS}", 100, ("ncalr", "numpy", "scikit-activeml"), False),
-    _cover_case(
-        "maxherding",
-        "MaxHerding = facility location, Gaussian kernel",
-        1000,
-        ("ncalr", "numpy", "scikit-activeml", "apricot"),
-        True,
-    ),
+    _cover_case("probcover", 10_000, PROBCOVER, 100, ("ncalr", "numpy", "scikit-activeml"), False),
+    _cover_case("probcover", 50_000, PROBCOVER, 100, ("ncalr", "numpy"), False),
+    _cover_case("maxherding", 10_000, MAXHERDING, 1000, ("ncalr", "numpy", "scikit-activeml", "apricot"), True),
+    _cover_case("maxherding", 50_000, MAXHERDING, 1000, ("ncalr", "numpy"), True),
     _ncal_case(half=False),
     _ncal_case(half=True),
 ]

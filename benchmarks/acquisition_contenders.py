@@ -456,6 +456,7 @@ CONTENDERS: dict[tuple[str, str], Contender] = {
     ("probcover", "ncalr"): ours("probcover", select=f"coverage(kernel=ball, radius={COVER_RADIUS})"),
     ("probcover", "numpy"): numpy_probcover,
     ("probcover", "scikit-activeml"): scikit_probcover,
+    ("maxherding", "ncalr"): ours("maxherding", select="coverage(radius=1)"),
     ("maxherding", "numpy"): numpy_maxherding,
     ("maxherding", "scikit-activeml"): scikit_maxherding,
     ("maxherding", "apricot"): apricot_maxherding,

@@ -323,35 +323,78 @@ def test_the_gain_of_the_smooth_kernel_on_the_cpu():
     rows = normalised(rng.normal(size=(100, 4))).astype(np.float32)
     norms = (rows * rows).sum(axis=1)
     kernel = Host().to_kernel(rows @ rows.T, norms, norms, 4.0, False)
-    gain = Host().coverage_gain(kernel, np.arange(100), np.zeros(100, np.float32), np.ones(100, np.float32))
+    nothing, all_, one = (np.full(100, value, np.float32) for value in (0, np.inf, 1))
+    gain = Host().coverage_drop(kernel, np.arange(100), nothing, all_, one)
     np.testing.assert_allclose(gain, np.exp(-4 * cdist(rows, rows, "sqeuclidean")).sum(axis=1), rtol=1e-5)
 
 
-def test_rows_that_were_dropped_are_computed_again(backend, monkeypatch):
-    """With room for few rows of the kernel the picks stay the same."""
-    features = np.random.default_rng(8).normal(size=(400, 6))
-    plenty = query("maxherding(radius=0.5)", 40, features=features).ids.tolist()
-    monkeypatch.setattr("ncalr.acquire.select.coverage._KEPT_BYTES", 0)
-    monkeypatch.setattr("ncalr.acquire.select.coverage._AHEAD", 8)
-    assert query("maxherding(radius=0.5)", 40, features=features).ids.tolist() == plenty
+def spec_of(strategy):
+    return f"{strategy}(select=coverage({'kernel=ball, radius=0.5' if strategy == 'probcover' else 'radius=0.5'}))"
 
 
 @pytest.mark.parametrize("strategy", ["maxherding", "probcover", "uherding"])
-def test_without_clusters_all_bounds_are_lowered_at_once(strategy, backend, monkeypatch):
-    """The picks of a search with room for everything, and far fewer kernel rows than looking one by one would take."""
-    features = np.random.default_rng(9).normal(size=(600, 50)).astype(np.float32)
-    probs = softmax(np.random.default_rng(10).normal(size=(600, 4)))
-    given = {"features": features, **({"probs": probs} if strategy == "uherding" else {})}
-    spec = f"{strategy}(select=coverage({'kernel=ball, radius=1.35' if strategy == 'probcover' else 'radius=1'}))"
-    plenty = query(spec, 40, **given)
-    monkeypatch.setattr(coverage, "_KEPT_BYTES", 0)
-    monkeypatch.setattr(coverage, "_AHEAD", 8)
-    rows, lowered, real, drops = [], [], coverage._Coverage._kernel, coverage._Coverage._drops
-    monkeypatch.setattr(coverage._Coverage, "_kernel", lambda s, r, *a, **o: rows.append(len(r)) or real(s, r, *a, **o))
-    monkeypatch.setattr(coverage._Coverage, "_drops", lambda s, b, *a: lowered.append(len(b)) or drops(s, b, *a))
-    few = query(spec, 40, **given)
-    assert few.ids.tolist() == plenty.ids.tolist()
-    np.testing.assert_allclose(few.scores, plenty.scores, rtol=1e-5)
-    assert len(lowered) > 5
-    assert max(lowered[1:]) < lowered[0], "fewer rows from pick to pick"
-    assert sum(rows) < 4_000, "one by one it takes 4,700 to 5,200"
+def test_pairs_give_the_picks_of_the_whole_matrix(strategy, backend, monkeypatch):
+    """Of 900 items with 30 labels only the pairs that matter are kept, and every pick is the greedy one."""
+    features, bank, probs = pool(8, 900, 6), pool(9, 30, 6), softmax(pool(10, 900, 4))
+    given = {"features": features, "labelled_features": bank, **({"probs": probs} if strategy == "uherding" else {})}
+    whole = query(spec_of(strategy), 60, **given)
+    monkeypatch.setattr(coverage, "_WHOLE", 300)
+    monkeypatch.setattr(coverage, "_ROWS", 200)
+    monkeypatch.setattr(coverage, "_COLUMNS", 190)
+    pairs = query(spec_of(strategy), 60, **given)
+    assert pairs.notes == whole.notes
+    assert pairs.ids.tolist() == whole.ids.tolist()
+    np.testing.assert_allclose(pairs.scores, whole.scores, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("strategy", "most"), [("maxherding", 30_000), ("probcover", 8_000)])
+def test_with_few_labels_the_first_picks_come_from_a_sample(strategy, most, backend, monkeypatch):
+    """Until the pairs that matter are few enough; from then on every pick is the greedy one."""
+    features = pool(11, 900, 4)
+    kernel = ball(0.5) if strategy == "probcover" else rbf(0.5)
+    monkeypatch.setattr(coverage, "_WHOLE", 450)
+    monkeypatch.setattr(coverage, "_PAIRS", most)
+    picks = query(spec_of(strategy), 60, features=features, seed=3)
+    first = int(picks.notes[0].split()[1])
+    assert picks.notes == (f"first {first} picks chosen within a random sample of 450 of 900 items",)
+    assert 8 <= first < 60
+    own, best = gains_of(features, picks.ids, kernel)
+    np.testing.assert_allclose(own[first:], best[first:], atol=1e-6)
+    assert own[:first].sum() > 0.7 * best[:first].sum()
+    assert len(set(picks.ids.tolist())) == 60
+
+
+def test_small_batches_can_come_from_the_sample_alone(backend, monkeypatch):
+    monkeypatch.setattr(coverage, "_WHOLE", 450)
+    monkeypatch.setattr(coverage, "_PAIRS", 1)
+    picks = query(spec_of("maxherding"), 5, features=pool(11, 900, 4))
+    assert len(set(picks.ids.tolist())) == 5
+    assert "first 5 picks chosen" in picks.notes[0]
+
+
+def test_many_items_are_compared_by_principal_directions(backend, monkeypatch):
+    """Where these keep nearly all of the gains, they keep nearly all of the coverage."""
+    rng = np.random.default_rng(12)
+    features = rng.normal(size=(900, 60)) * np.where(np.arange(60) < 12, 1, 0.2)
+    bank = rng.normal(size=(30, 60)) * np.where(np.arange(60) < 12, 1, 0.2)
+    given = {"features": features, "labelled_features": bank}
+    whole = query("maxherding(radius=0.8)", 60, **given)
+    monkeypatch.setattr(coverage, "_WHOLE", 300)
+    monkeypatch.setattr(coverage, "_PRODUCTS", 16 * 900**2)
+    short = query("maxherding(radius=0.8)", 60, **given)
+    assert short.notes[0].startswith("pairs found by 16 of 60 principal directions: 9")
+    own, _ = gains_of(features, short.ids, rbf(0.8), labelled=bank)
+    assert own.sum() > 0.995 * whole.scores.sum()
+
+
+def test_directions_that_would_lose_the_near_pairs_are_not_left_out(backend, monkeypatch):
+    """Groups of close items all over 200 directions: 16 of these tell nothing of who is close to whom."""
+    rng = np.random.default_rng(13)
+    features = np.repeat(rng.normal(size=(150, 200)), 6, axis=0) + 0.05 * rng.normal(size=(900, 200))
+    given = {"features": features, "labelled_features": features[::9]}
+    whole = query("maxherding(radius=0.1)", 30, **given)
+    monkeypatch.setattr(coverage, "_WHOLE", 300)
+    monkeypatch.setattr(coverage, "_PRODUCTS", 16 * 900**2)
+    careful = query("maxherding(radius=0.1)", 30, **given)
+    assert careful.notes == whole.notes
+    np.testing.assert_allclose(careful.scores, whole.scores, rtol=1e-4)

@@ -410,43 +410,24 @@ def test_race_is_won_in_proportion_to_the_weight() -> None:
 # -- coverage -------------------------------------------------------------------------------------------------
 
 
-def draw_coverage(rows: int, n: int, seed: int = 10) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(n, 3)).astype(np.float32)
-    some = points[rng.integers(0, n, rows)]
-    norms = (points**2).sum(axis=1)
-    best, worth = rng.random(n, dtype=np.float32) / 2, rng.random(n, dtype=np.float32)
-    return some @ points.T, (some**2).sum(axis=1), norms, best, worth
-
-
-def naive_coverage(
-    dots: np.ndarray,
-    row_norms: np.ndarray,
-    norms: np.ndarray,
-    best: np.ndarray,
-    worth: np.ndarray,
-    scale: float,
-    ball: bool,
-) -> np.ndarray:
-    gains = []
-    for row, own in zip(dots.astype(np.float64), row_norms.astype(np.float64), strict=True):
-        squared = np.maximum(own + norms.astype(np.float64) - 2 * row, 0) * scale
-        kernel = (squared < 1).astype(np.float64) if ball else np.exp(-squared)
-        gains.append((worth.astype(np.float64) * np.maximum(kernel - best, 0)).sum())
-    return np.array(gains)
-
-
 @each_backend
 @pytest.mark.parametrize("ball", [False, True])
-@pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000), (64, 70_000)])
-def test_coverage_gain(backend: Backend, ball: bool, rows: int, n: int) -> None:
-    """The last size is beyond what one thread is given."""
-    case = draw_coverage(rows, n)
-    dots, row_norms, norms, best, worth = (backend.asarray(array.copy()) for array in case)
-    slots = np.arange(rows)[::-1].copy()
-    found = backend.coverage_gain(backend.to_kernel(dots, row_norms, norms, 0.4, ball), slots, best, worth)
-    np.testing.assert_allclose(backend.numpy(found), naive_coverage(*case, 0.4, ball)[::-1], rtol=2e-5)
-    assert backend.numpy(found).dtype == np.float64
+@pytest.mark.parametrize(("rows", "n"), [(1, 1), (5, 7), (3, 9000), (64, 7000)])
+def test_kernel_values_and_gains(backend: Backend, ball: bool, rows: int, n: int) -> None:
+    """The gain of an item is what it loses where all others are covered without end."""
+    rng = np.random.default_rng(10)
+    points = rng.normal(size=(n, 3)).astype(np.float32)
+    some, norms = points[rng.integers(0, n, rows)], (points**2).sum(axis=1)
+    best, worth = rng.random(rows, dtype=np.float32) / 2, rng.random(rows, dtype=np.float32)
+    squared = ((some.astype(np.float64)[:, None] - points) ** 2).sum(2) * 0.4
+    values = (squared < 1).astype(np.float64) if ball else np.exp(-squared)
+    given = [backend.asarray(array) for array in (some @ points.T, (some**2).sum(axis=1), norms)]
+    kernel = backend.to_kernel(*given, 0.4, ball)
+    np.testing.assert_allclose(backend.numpy(kernel), values, atol=1e-5)
+    old, new, share = (backend.asarray(array) for array in (best, np.full(rows, np.inf, np.float32), worth))
+    found = backend.numpy(backend.coverage_drop(kernel, np.arange(rows), old, new, share))
+    gains = (worth[:, None] * np.maximum(values - best[:, None], 0)).sum(0)
+    np.testing.assert_allclose(found, gains, rtol=1e-4, atol=1e-5)
 
 
 @each_backend
@@ -465,12 +446,36 @@ def test_coverage_drop_is_the_difference_of_two_gains(backend: Backend, rows: in
 
 
 @each_backend
-def test_coverage_of_far_points_is_nothing(backend: Backend) -> None:
+def test_the_kernel_of_far_points_is_nothing(backend: Backend) -> None:
     dots, norms = np.zeros((2, 3), np.float32), np.full(3, 1e6, np.float32)
     kernel = backend.to_kernel(*(backend.asarray(a) for a in (dots, norms[:2], norms)), 1.0, False)
-    nothing, all_ = backend.asarray(np.zeros(3, np.float32)), backend.asarray(np.ones(3, np.float32))
-    gain = backend.coverage_gain(kernel, np.arange(2), nothing, all_)
-    assert (backend.numpy(gain) < 1e-30).all()
+    assert (backend.numpy(kernel) < 1e-30).all()
+
+
+@each_backend
+@pytest.mark.parametrize("diagonal", [0, -40, 100, -500])
+def test_pairs_within_reach(backend: Backend, diagonal: int) -> None:
+    """Columns after the diagonal, nearer than the reach of the row or of the column; the diagonal in any case."""
+    rng = np.random.default_rng(14)
+    a, b = rng.normal(size=(70, 5)), rng.normal(size=(333, 5))
+    reach_a, reach_b = rng.random(70) * 4, rng.random(333) * 4
+    reach_a[3] = np.inf
+    squares = ((a[:, None] - b) ** 2).sum(2)
+    after = np.arange(333) - np.arange(70)[:, None] - diagonal
+    wanted = (after > 0) & (squares < np.maximum(reach_a[:, None], reach_b)) | (after == 0)
+    given = (a @ b.T, (a * a).sum(1), (b * b).sum(1), reach_a, reach_b)
+    i, j, found = backend.pairs_within(*(backend.asarray(x.astype(np.float32)) for x in given), diagonal)
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == [tuple(pair) for pair in np.argwhere(wanted).tolist()]
+    np.testing.assert_allclose(found, np.where(j - i == diagonal, 0, squares[i, j]), rtol=1e-4, atol=1e-5)
+
+
+@each_backend
+def test_squared_distances_of_pairs(backend: Backend) -> None:
+    rows = np.random.default_rng(15).normal(size=(50, 7)).astype(np.float32)
+    i, j = np.arange(50, dtype=np.int32), np.arange(50, dtype=np.int32)[::-1].copy()
+    found = backend.numpy(backend.pair_squares(backend.asarray(rows), i, j))
+    np.testing.assert_allclose(found, ((rows[i] - rows[j]) ** 2).sum(1), rtol=1e-5)
+    assert len(backend.numpy(backend.pair_squares(backend.asarray(rows), i[:0], j[:0]))) == 0
 
 
 # -- BALD -----------------------------------------------------------------------------------------------------

@@ -52,7 +52,15 @@ def coverage(ball: bool, n: int = 6) -> np.ndarray:
     points = rng.normal(size=(n, 2)).astype(np.float32)
     norms = (points**2).sum(axis=1)
     kernel = HOST.to_kernel(points[:3] @ points.T, norms[:3], norms, 0.5, ball)
-    return HOST.coverage_gain(kernel, np.arange(3), rng.random(n, np.float32) / 3, np.ones(n, np.float32))
+    old, new = rng.random(3, np.float32) / 3, np.full(3, np.inf, np.float32)
+    return HOST.coverage_drop(kernel, np.arange(3), old, new, np.ones(3, np.float32))
+
+
+def pairs() -> np.ndarray:
+    points = np.random.default_rng(7).normal(size=(40, 2)).astype(np.float32)
+    norms, reach = (points**2).sum(axis=1), np.full(40, 0.3, np.float32)
+    i, j, squares = HOST.pairs_within(points[:5] @ points.T, norms[:5], norms, reach[:5], reach, 0)
+    return np.concatenate([i, j, squares, HOST.pair_squares(points, i, j)])
 
 
 def with_types(name: str, run) -> dict[str, object]:
@@ -84,6 +92,7 @@ RUNS = {
     "least": lambda: HOST.least(np.arange(7.0, dtype=np.float32), rows(np.float32)),
     "race": lambda: np.concatenate(race()),
     "coverage": lambda: coverage(ball=False),
+    "pairs": pairs,
     "coverage of balls": lambda: coverage(ball=True),
 }
 

@@ -245,7 +245,10 @@ def _npy_header(path: Path | str, file: IO[bytes]) -> tuple[tuple[int, ...], boo
     else:
         raise BadInput(f"{path} is a .npy file of version {major}.{minor}; expected plain numbers or texts")
     if dtype.hasobject:
-        raise BadInput(f"{path} holds objects, not numbers or texts; ncalr reads none of these, as they may run code")
+        raise BadInput(
+            f"{path} holds objects, which may run code when they are read. "
+            "Save numbers, or texts with numpy.save(FILE, ids.astype(str))."
+        )
     if any(type(size) is not int or size < 0 for size in shape):
         raise BadInput(f"the header of {path} has the shape {shape!r:.80}; expected whole numbers from 0 on")
     return shape, bool(by_columns), dtype

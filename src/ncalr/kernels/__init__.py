@@ -120,14 +120,23 @@ class Backend(Protocol):
     def to_kernel(self, dots: Array, row_norms: Array, norms: Array, scale: float, ball: bool) -> Array:
         """Kernel values from inner products, in place: exp(-s * scale) of the squared distance s, or s * scale < 1."""
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        """Sum over j of worth_j * max(0, kernel_ij - best_j) for the rows i in `slots`."""
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
-        """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j."""
+        """Sum over rows i in `slots` of worth_i * (max(0, kernel_ij - old_i) - max(0, kernel_ij - new_i)), each j.
 
-    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
-        """The item with the largest gain, bounds brought up to date on the way; or one whose row is not kept."""
+        What the gain of j loses where the items i are covered better; with infinite `new_i`, the gain itself.
+        """
+
+    def pairs_within(
+        self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int
+    ) -> tuple[Any, Any, Any]:
+        """Rows, columns and squared distances (NumPy) of the pairs nearer than the reach of one, from inner products.
+
+        The column of row i is the same item at i + diagonal: listed in any case, with 0, and the first of its row.
+        `reach` is a squared distance. The inner products may be overwritten.
+        """
+
+    def pair_squares(self, rows: Array, first: Any, second: Any) -> Array:
+        """Squared distances of the pairs of rows (first[p], second[p])."""
 
     def is_finite(self, array: Array) -> bool:
         """Whether every number of a contiguous array of this backend is finite."""

@@ -566,33 +566,6 @@ def to_kernel(dots, row_norms, norms, scale, ball):
             dots[i, j] = np.float32(s < np.float32(1.0)) if ball else quick_exp(-s)
 
 
-@njit(fastmath=FAST)
-def gain_of(row, best, worth):
-    """Sum over j of worth[j] * max(0, row[j] - best[j])."""
-    n = row.shape[0]
-    total = np.float64(0.0)
-    for start in range(0, n, 4096):  # partial sums in float32, their total in float64
-        part = np.float32(0.0)
-        for j in range(start, min(start + 4096, n)):
-            part += worth[j] * max(np.float32(0.0), row[j] - best[j])
-        total += part
-    return total
-
-
-@parallel(FAST)
-def coverage_gain(kernel, slots, best, worth, out):
-    """Fill `out` with the gain of the row of each slot; see `gain_of`."""
-    for i in prange(slots.shape[0]):
-        out[i] = gain_of(kernel[slots[i]], best, worth)
-
-
-@njit(fastmath=FAST, cache=True)
-def coverage_gain_serial(kernel, slots, best, worth, out):
-    """Do the same on one thread. A function of its own: numba's cache tells functions apart, but not their flags."""
-    for i in range(slots.shape[0]):
-        out[i] = gain_of(kernel[slots[i]], best, worth)
-
-
 @parallel(FAST)
 def coverage_drop(kernel, slots, old, new, worth, out):
     """Sum over slots of worth * (max(0, kernel[slot, j] - old) - max(0, kernel[slot, j] - new)) for each item j."""
@@ -608,41 +581,55 @@ def coverage_drop(kernel, slots, old, new, worth, out):
         out[start:stop] = part
 
 
-@njit(fastmath=FAST | {"nnan"}, cache=True)
-def largest(values):
-    """The largest of some numbers, none of them NaN."""
-    top = values[0]
-    for i in range(values.shape[0]):
-        top = max(top, values[i])
-    return top
+@parallel(FAST)
+def count_within(dots, row_norms, norms, row_reach, reach, diagonal, counts):
+    """Turn inner products into squared distances, in place, and count those of each row that `list_within` lists.
 
-
-@njit(fastmath=FAST, cache=True)
-def lazy_best(bounds, fresh, kernel, slots, best, worth):
-    """The item with the largest gain, or the first one on the way there whose kernel row is not kept.
-
-    Bounds are brought up to date only for items that come to the top. The first of equals comes first. The largest
-    bound of every 256 is kept, so that finding the top does not cost more than bringing it up to date.
+    Row i begins at column i + diagonal, which is the item itself and counts in any case.
     """
-    n, width = bounds.shape[0], 256
-    tops = np.empty((n + width - 1) // width)
-    for b in range(tops.shape[0]):
-        tops[b] = largest(bounds[b * width : (b + 1) * width])
-    one, gain = np.zeros(1, np.int64), np.zeros(1)
-    while True:
-        top = largest(tops)
-        b = 0
-        while tops[b] != top:
-            b += 1
-        at = b * width
-        while bounds[at] != top:
-            at += 1
-        if fresh[at] or slots[at] < 0:
-            return at
-        one[0] = slots[at]
-        coverage_gain_serial(kernel, one, best, worth, gain)
-        bounds[at], fresh[at] = gain[0], True
-        tops[b] = largest(bounds[b * width : (b + 1) * width])
+    for i in prange(dots.shape[0]):
+        first = i + diagonal
+        count = np.int32(0)
+        for j in range(dots.shape[1]):
+            square = max(row_norms[i] + norms[j] - np.float32(2.0) * dots[i, j], np.float32(0.0))
+            square = np.float32(np.inf) if j < first else np.float32(-1.0) if j == first else square
+            dots[i, j] = square
+            count += np.int32(square < max(row_reach[i], reach[j]))
+        counts[i] = count
+
+
+@parallel(FAST)
+def list_within(squares, row_reach, reach, ends, rows, columns, found):
+    """List the squared distances below the reach of their row or column; those of row i end at ends[i]."""
+    width = 32
+    for i in prange(squares.shape[0]):
+        row, own = squares[i], row_reach[i]
+        at = ends[i - 1] if i else 0
+        left = 0
+        while at < ends[i]:
+            near = np.int32(0)
+            if left + width <= row.shape[0]:  # most are beyond: several are looked at together
+                for j in range(width):
+                    near += np.int32(row[left + j] < max(own, reach[left + j]))
+            else:
+                near = np.int32(1)
+            if near:
+                for j in range(left, min(left + width, row.shape[0])):
+                    if row[j] < max(own, reach[j]):
+                        rows[at], columns[at], found[at] = i, j, max(row[j], np.float32(0.0))
+                        at += 1
+            left += width
+
+
+@parallel(FAST)
+def pair_squares(rows, first, second, out):
+    """Squared distances of pairs of rows."""
+    for p in prange(out.shape[0]):
+        a, b = rows[first[p]], rows[second[p]]
+        total = np.float32(0.0)
+        for d in range(a.shape[0]):
+            total += (a[d] - b[d]) ** 2
+        out[p] = total
 
 
 # -- exact sums and checks ------------------------------------------------------------------------------------

@@ -14,9 +14,6 @@ import torch
 
 from ncalr.kernels import OFF, Array, CmapTable, Rows, to_numpy, triton_module
 
-LOOKS = 64
-"""How many old coverage gains are brought up to date in one launch."""
-
 
 class Device:
     """The torch backend on one device."""
@@ -153,25 +150,24 @@ class Device:
         dots.clamp_(min=0).mul_(scale)
         return dots.copy_(dots < 1) if ball else dots.neg_().exp_()
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        return ((kernel[slots] - best).clamp_min(0) * worth).sum(1, dtype=torch.float64)
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
         rows = kernel[slots]
         less = (rows - old[:, None]).clamp_min(0) - (rows - new[:, None]).clamp_min(0)
         return (less * worth[:, None]).sum(0, dtype=torch.float64)
 
-    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
-        while True:
-            at = int(bounds.argmax())
-            if fresh[at] or slots[at] < 0:
-                return at
-            stale = np.where((slots >= 0) & ~fresh, bounds, -np.inf)  # a launch costs more than a row: take several
-            stale[at] = np.inf
-            block = np.argpartition(stale, -LOOKS)[-LOOKS:] if len(stale) > LOOKS else np.arange(len(stale))
-            block = block[stale[block] > -np.inf]
-            bounds[block] = self.numpy(self.coverage_gain(kernel, slots[block], best, worth))
-            fresh[block] = True
+    def pairs_within(
+        self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int
+    ) -> tuple[Any, Any, Any]:
+        squares = (dots.mul_(-2).add_(row_norms[:, None]).add_(norms)).clamp_min_(0)
+        near = squares < torch.maximum(row_reach[:, None], reach)
+        near.diagonal(diagonal).fill_(True)
+        rows, columns = torch.nonzero(near.triu_(diagonal), as_tuple=True)
+        found = torch.where(columns == rows + diagonal, 0.0, squares[rows, columns])
+        return self.numpy(rows.int()), self.numpy(columns.int()), self.numpy(found)
+
+    def pair_squares(self, rows: Array, first: Any, second: Any) -> Array:
+        parts = zip(*(self.asarray(which, "int64").split(1 << 18) for which in (first, second)), strict=True)
+        return torch.cat([(rows[i] - rows[j]).square().sum(1) for i, j in parts])
 
     def is_finite(self, array: Array) -> bool:
         return not array.is_floating_point() or bool((array * 0).sum() == 0)

@@ -11,7 +11,6 @@ from scipy import sparse
 
 from ncalr.kernels import Array, CmapTable, Rows, is_torch, to_numpy
 
-_WORTH_THREADS = 1 << 22
 KINDS = ("least_confidence", "margin", "entropy")
 
 
@@ -108,20 +107,25 @@ class Host:
         _loops().to_kernel(dots, row_norms, norms, np.float32(scale), ball)
         return dots
 
-    def coverage_gain(self, kernel: Array, slots: Any, best: Array, worth: Array) -> Array:
-        out = np.empty(len(slots))
-        large = len(slots) * kernel.shape[1] > _WORTH_THREADS
-        gain = _loops().coverage_gain if large else _loops().coverage_gain_serial
-        gain(kernel, slots, best, worth, out)
-        return out
-
     def coverage_drop(self, kernel: Array, slots: Any, old: Array, new: Array, worth: Array) -> Array:
         out = np.empty(kernel.shape[1])
         _loops().coverage_drop(kernel, slots, old, new, worth, out)
         return out
 
-    def lazy_best(self, bounds: Any, fresh: Any, kernel: Array, slots: Any, best: Array, worth: Array) -> int:
-        return int(_loops().lazy_best(bounds, fresh, kernel, slots, best, worth))
+    def pairs_within(
+        self, dots: Array, row_norms: Array, norms: Array, row_reach: Array, reach: Array, diagonal: int
+    ) -> tuple[Any, Any, Any]:
+        counts = np.empty(len(dots), np.int64)
+        _loops().count_within(dots, row_norms, norms, row_reach, reach, diagonal, counts)
+        ends = np.cumsum(counts)
+        rows, columns, squares = (np.empty(ends[-1], kind) for kind in (np.int32, np.int32, np.float32))
+        _loops().list_within(dots, row_reach, reach, ends, rows, columns, squares)
+        return rows, columns, squares
+
+    def pair_squares(self, rows: Array, first: Any, second: Any) -> Array:
+        out = np.empty(len(first), np.float32)
+        _loops().pair_squares(rows, first, second, out)
+        return out
 
     def is_finite(self, array: Array) -> bool:
         if array.dtype.kind != "f":

@@ -15,5 +15,5 @@ maxherding = add(
     select="coverage(kernel=rbf)",
     summary="MaxHerding: greedy coverage of the pool under a Gaussian kernel.",
     cites="Bae et al. 2024",
-    cost="n^2 kernel values for n up to 32,768 (a sample beyond)",
+    cost="n^2 kernel values for n up to 65,536 (a sample beyond)",
 )

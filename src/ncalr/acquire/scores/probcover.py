@@ -16,5 +16,5 @@ probcover = add(
     select="coverage(kernel=ball)",
     summary="ProbCover: greedy covering of the pool by balls of one radius; for a cold start.",
     cites="Yehuda et al. 2022",
-    cost="n^2 distances for n up to 32,768 (a sample beyond)",
+    cost="n^2 distances for n up to 65,536 (a sample beyond)",
 )

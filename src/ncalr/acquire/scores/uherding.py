@@ -22,7 +22,7 @@ from ncalr.acquire.scores.margin import margin
     select="coverage(kernel=rbf)",
     rowwise=True,
     cites="Bae et al. 2025",
-    cost="n^2 kernel values for n up to 32,768 (a sample beyond)",
+    cost="n^2 kernel values for n up to 65,536 (a sample beyond)",
 )
 def uherding(evidence: Evidence) -> Any:
     """UHerding: greedy coverage of the pool, each item weighed by the model's uncertainty."""

@@ -10,21 +10,28 @@ never negative. The scores themselves are the worth where they are such (an unce
 below 0, as z-scores and CMAP do, `worth=rank` takes the share of the items that score no higher (ties share their
 ranks), which is between 0 and 1 and does not hang on the scale of the score.
 
-Gains only ever fall as the set grows, so an old gain is an upper bound: the item with the largest bound is brought up
-to date, and picked if it still has the largest (lazy greedy, Minoux 1978). Kernel rows are computed from the features
-in blocks, and 512 MB of them are kept. Where all gains fall alike, as without clusters, nearly every bound would have
-to be brought up to date; then all are lowered at once, by what the last picks took from each: that needs the kernel
-rows of the items that are covered better now, and they are fewer from pick to pick. First gains cost n^2 d; above
-`limit` items the method runs on a seeded sample of that many, k at the least (as its authors do at 35,000), which then
-serves as candidates and as the pool to be covered, and the result says so.
+Each pick lowers only the gains of items that are close to what it covers better: kernel(i, j) matters while it is
+above the coverage of j. So after t labelled items and picks about n / t items matter to each item, whatever the data.
+
+- Up to `_WHOLE` items the kernel matrix is kept (half of it is computed, the kernel is symmetric). After each pick the
+  rows of the items it covers better say what every gain loses.
+- Beyond, only the pairs that still matter are kept, as sparse rows. While they would be too many (few labels), the
+  method picks within a random sample of `_WHOLE` items; the result says how many picks came from the sample.
+- Where the features are long for so many pairs (more than `_PRODUCTS` products), the pairs are found by the leading
+  principal directions and the lengths of what is left, and only their distances are computed in full. The share of the
+  gains that these pairs hold is measured on `_PROBED` items: below `_ENOUGH`, the features are used. The result says so.
+- Above `limit` items the method runs on a seeded sample of that many, k at the least (as its authors do at 35,000),
+  which then serves as candidates and as the pool to be covered, and the result says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.stats import rankdata
 
 from ncalr.acquire.evidence import Evidence
@@ -39,10 +46,15 @@ from ncalr.types import Scored, Selection
 
 _NEIGHBOURS = 10
 _REFERENCE = 2500
-_AHEAD = 256
+_WHOLE = 12288  # items whose whole kernel matrix is kept: 600 MB
+_PAIRS = 1 << 24  # kept otherwise, 8 bytes each
 _BLOCK_BYTES = 64 << 20
-_KEPT_BYTES = 512 << 20
-_SLACK = 1e-5  # of the largest gain: rounding stays far below
+_ROWS, _COLUMNS = 512, 4080  # of a block of products; a power of two of columns would share lines of the cache
+_PROBED = 256  # items that tell how many pairs there are
+_PRODUCTS = 1 << 38  # of two numbers, for all pairs: beyond, rows are shortened
+_SHORTER = ((1, 0.1), (1, 0.15), (2, 0.15))  # by how much, and how much items may have in common in what is left out
+_ENOUGH = 0.95  # of the gains
+_EXACT = 4  # what a number of an exact distance costs beside one of a product
 _ROUNDING = 1e-6  # of the largest score: so far below 0 is 0
 
 
@@ -57,7 +69,7 @@ def coverage(
     radius: float | None = None,
     share: float = 3.0,
     density: float = 0.0,
-    limit: int = 32768,
+    limit: int = 65536,
     worth: str = "score",
 ) -> Selection:
     """Greedy kernel coverage of the pool on unit-length features; scores, or their ranks, weigh the items."""
@@ -81,11 +93,12 @@ def coverage(
     if radius is None:
         notes.append(f"radius {cover.radius:.4g} chosen from the data")
     positions, gains = cover.greedy(k)
+    notes += cover.notes
     return Selection(kept[positions], gains, tuple(notes))
 
 
 class _Coverage:
-    """How well each item is covered so far, and an upper bound on every item's gain."""
+    """How well each item is covered so far, and the greedy picks."""
 
     def __init__(
         self,
@@ -100,7 +113,6 @@ class _Coverage:
     ) -> None:
         self.evidence, self.backend, self.ball = evidence, evidence.backend, kernel == "ball"
         self.features = self.backend.asarray(unit_rows(self.backend, evidence), "float32")
-        n = len(self.features)
         middle = to_middle(self.backend, self.features)
         self.norms = (self.features * self.features).sum(1)
         labelled = _labelled(evidence, middle)
@@ -108,104 +120,196 @@ class _Coverage:
         self.scale = 1 / self.radius**2
         worth = np.asarray(worth) * _density(self) ** density if density else worth
         self.worth = self.backend.asarray(np.ascontiguousarray(worth), "float32")
-        self.best = self.backend.asarray(np.zeros(n, np.float32))
-        self.kept = self.backend.asarray(np.empty((min(n, max(2 * _AHEAD, _KEPT_BYTES // (4 * n))), n), np.float32))
-        self.owner = np.full(len(self.kept), -1)
-        self.slot_of = np.full(n, -1)
+        self.best = self.backend.asarray(np.zeros(len(self.features), np.float32))
+        self.notes: list[str] = []
         if labelled is not None:
-            for start in range(0, len(labelled), self._rows()):
-                self._cover(labelled[start : start + self._rows()])
+            self._cover(labelled)
 
     def greedy(self, k: int) -> tuple[Any, Any]:
-        """k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
-        bounds = self._all_gains()
-        lowered, seen = bounds.copy(), self.best  # bounds of all, and the coverage they know
-        slack = _SLACK * bounds.max(initial=0)
-        fresh = np.ones(len(bounds), bool)
-        picked: list[int] = []
-        gains: list[float] = []
-        looked = 0  # kernel rows that looking one by one has taken
-        while len(picked) < k:
-            at = self.backend.lazy_best(bounds, fresh, self.kept, self.slot_of, self.best, self.worth)
-            if self.slot_of[at] < 0:
-                better = np.flatnonzero(self.backend.numpy(self.best > seen))
-                if 0 < len(better) <= looked:
-                    lowered -= self._drops(better, seen)
-                    bounds = np.where(fresh, bounds, np.minimum(bounds, lowered + slack))
-                    seen, looked = self.best, len(better)  # the next time it takes fewer rows
-                    continue
-                block = self._keep(at, bounds)
-                looked += len(block)
-                bounds[block] = self.backend.numpy(self._gain(self.kept, self.slot_of[block]))
-                fresh[block] = True
-                continue
-            picked.append(at)
-            gains.append(float(bounds[at]))
-            bounds[at] = -np.inf
-            fresh[:] = False
-            self.best = self.backend.xp.maximum(self.best, self.kept[int(self.slot_of[at])])
-        return np.array(picked, np.int64), np.array(gains) / len(bounds)
+        """Return k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
+        n, picks = len(self.features), _Picks()
+        if n <= _WHOLE:
+            picks.add(_Matrix(self, n), k)
+        else:
+            self._from_sample(picks, k)
+            if len(picks.positions) < k:
+                picks.add(_Pairs(self), k)
+        return np.array(picks.positions, np.int64), np.array(picks.gains)
 
-    def _all_gains(self) -> Any:
-        n, parts = len(self.features), []
-        for start in range(0, n, self._rows()):
-            stop = min(start + self._rows(), n)
-            fits = stop <= len(self.kept)
-            kernel = self._kernel(self.features[start:stop], self.kept[start:stop] if fits else None)
-            parts.append(self._gain(kernel, np.arange(stop - start)))
-            if fits:
-                self.owner[start:stop] = self.slot_of[start:stop] = np.arange(start, stop)
-        return np.concatenate([self.backend.numpy(part) for part in parts]).astype(np.float64)
+    def _from_sample(self, picks: _Picks, k: int) -> None:
+        """Pick within a sample until the pairs that matter to later picks are few enough to be kept."""
+        n = len(self.features)
+        most = _PAIRS / n**2
+        if self._share(self.kernel(slice(0, _PROBED)), self.best) <= most:
+            return
+        sample = _Matrix(self, _WHOLE)
+        while True:
+            picks.add(sample, min(k, len(picks.positions) + 8))
+            if len(picks.positions) == k or self._share(sample.kernel[:_PROBED], sample.best) <= most:
+                break
+        self._cover(self.features[np.array(picks.positions)])
+        self.notes.append(f"first {len(picks.positions)} picks chosen within a random sample of {_WHOLE} of {n} items")
 
-    def _drops(self, better: Any, seen: Array) -> Any:
-        """What every gain has lost at least by these items being covered better than `seen`, from their kernel rows.
+    def shortened(self, reach: Array) -> Array:
+        """Return short rows that find the pairs within reach: the features, or some of their principal directions.
 
-        kernel(i, j) and kernel(j, i) may be rounded apart. At the edge of a ball that is a whole item, so balls are
-        taken a little smaller here; otherwise it is less than the slack.
+        The last number of a short row stands for what two items may have in common in the directions left out.
         """
-        lost = np.zeros(len(self.features))
-        kept = (self.slot_of[better] >= 0) & (not self.ball)
-        scale = self.scale * (1 + 1e-4 * self.ball)
-        for rows, here in ((better[kept], True), (better[~kept], False)):
-            for start in range(0, len(rows), self._rows()):
-                some = rows[start : start + self._rows()]
-                kernel = self.kept if here else self._kernel(self.features[some], scale=scale)
-                slots = self.slot_of[some] if here else np.arange(len(some))
-                part = self.backend.coverage_drop(kernel, slots, seen[some], self.best[some], self.worth[some])
-                lost += self.backend.numpy(part)
-        return lost
+        xp, n, width = self.backend.xp, len(self.features), self.features.shape[1]
+        fewest = max(16, _PRODUCTS // n**2)
+        if fewest >= width:
+            return self.features
+        some = self.features[:_WHOLE]
+        axes = np.linalg.eigh(self.backend.numpy(some.T @ some))[1].astype(np.float32)
+        gains = xp.clip(self.kernel(slice(0, _PROBED)) - self.best, 0, None) * self.worth
+        for times, common in _SHORTER:
+            size = times * fewest
+            rows = self.features @ self.backend.asarray(np.ascontiguousarray(axes[:, -size:]))
+            rest = xp.clip(self.norms - xp.einsum("nd,nd->n", rows, rows), 0, None)
+            rows = xp.concatenate([rows, xp.sqrt(common * rest)[:, None]], 1)
+            near = self.norms[:_PROBED, None] + self.norms - 2 * (rows[:_PROBED] @ rows.T)
+            near = near < xp.maximum(reach[:_PROBED, None], reach)
+            xp.einsum("nn->n", near[:, :_PROBED])[:] = True
+            kept = float((gains * near).sum() / max(float(gains.sum()), 1e-30))
+            if kept >= _ENOUGH and size + _EXACT * width * float(self.backend.numpy(near).mean()) < width:
+                self.notes.append(
+                    f"pairs found by {size} of {width} principal directions: {kept:.1%} of the gains kept"
+                )
+                return rows
+        return self.features
 
-    def _gain(self, kernel: Array, slots: Any) -> Array:
-        return self.backend.coverage_gain(kernel, slots, self.best, self.worth)
+    def products(self, rows: Array) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the inner products of all pairs of rows, each pair once, in blocks; the next block overwrites the last."""
+        n = len(rows)
+        room = self.backend.asarray(np.empty(_ROWS * _COLUMNS, np.float32))
+        for start in range(0, n, _ROWS):
+            own = slice(start, min(start + _ROWS, n))
+            for left in range(start, n, _COLUMNS):
+                others = slice(left, min(left + _COLUMNS, n))
+                shape = own.stop - own.start, others.stop - others.start
+                dots = room[: shape[0] * shape[1]].reshape(shape)
+                yield own, others, self.backend.xp.matmul(rows[own], rows[others].T, out=dots)
 
-    def _kernel(self, rows: Array, out: Array | None = None, scale: float | None = None) -> Array:
-        """Kernel values of some rows with every item."""
-        norms = self.backend.xp.einsum("nd,nd->n", rows, rows)
-        dots = self.backend.xp.matmul(rows, self.features.T, out=out)
-        return self.backend.to_kernel(dots, norms, self.norms, scale or self.scale, self.ball)
+    def _share(self, kernel: Array, best: Array) -> float:
+        """Return the share of the pairs, of some first items with all others, that matter to one of the two."""
+        xp = self.backend.xp
+        return float(self.backend.numpy(kernel > xp.minimum(best[: len(kernel), None], best)).mean())
 
-    def _keep(self, at: int, bounds: Any) -> Any:
-        """Compute the kernel rows of this item and of those without that will be looked at next, in one product.
+    def kernel(self, rows: slice) -> Array:
+        """Return the kernel values of some items with all items."""
+        return self._kernel(self.features[rows])
 
-        The rows that will be looked at last make room.
-        """
-        urgency = np.where(self.slot_of < 0, bounds, -np.inf)
-        urgency[at] = np.inf
-        missing = _largest(urgency, _AHEAD)
-        missing = missing[urgency[missing] > -np.inf]
-        room = _largest(np.where(self.owner < 0, np.inf, -bounds[self.owner]), len(missing))
-        self.slot_of[self.owner[room][self.owner[room] >= 0]] = -1
-        self.owner[room], self.slot_of[missing] = missing, room
-        self.kept[room] = self._kernel(self.features[missing])
-        return missing
+    def _kernel(self, rows: Array) -> Array:
+        own = self.backend.xp.einsum("nd,nd->n", rows, rows)
+        return self.backend.to_kernel(rows @ self.features.T, own, self.norms, self.scale, self.ball)
 
     def _cover(self, centres: Array) -> None:
         """Raise the coverage of every item to its best kernel value with these centres."""
-        xp = self.backend.xp
-        self.best = xp.maximum(self.best, xp.amax(self._kernel(centres), 0))
+        xp, size = self.backend.xp, block_rows(len(self.features))
+        for start in range(0, len(centres), size):
+            self.best = xp.maximum(self.best, xp.amax(self._kernel(centres[start : start + size]), 0))
 
-    def _rows(self) -> int:
-        return max(16, _BLOCK_BYTES // (4 * len(self.features)))
+
+class _Picks:
+    """Positions and gains so far."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.gains: list[float] = []
+
+    def add(self, table: _Matrix | _Pairs, count: int) -> None:
+        """Pick greedily until there are `count`."""
+        gains = table.gains
+        gains[self.positions] = -np.inf
+        while len(self.positions) < count:
+            at = int(gains.argmax())
+            self.positions.append(at)
+            self.gains.append(max(float(gains[at]), 0.0) / len(gains))
+            gains -= table.cover(at)
+            gains[at] = -np.inf
+
+
+class _Matrix:
+    """The kernel matrix of the first items, what each would gain, and how well each is covered."""
+
+    def __init__(self, cover: _Coverage, size: int) -> None:
+        self.backend, xp, n = cover.backend, cover.backend.xp, size
+        self.best, self.worth = cover.best[:n] + 0, cover.worth[:n]
+        self.kernel = self.backend.asarray(np.empty((n, n), np.float32))
+        for rows, others, dots in cover.products(cover.features[:n]):
+            block = self.backend.to_kernel(dots, cover.norms[rows], cover.norms[others], cover.scale, cover.ball)
+            if rows.start == others.start:  # a product may round (i, j) and (j, i) apart
+                corner = block[:, : len(block)]
+                corner[:] = xp.triu(corner, 0) + xp.triu(corner, 1).T
+            self.kernel[rows, others] = block
+            self.kernel[others, rows] = block.T
+        self.gains = self._lost(np.arange(n), self.best + np.inf)
+
+    def cover(self, at: int) -> Any:
+        """Cover all items as well as this one does, and return what every gain loses."""
+        row = self.kernel[at]
+        lost = self._lost(np.flatnonzero(self.backend.numpy(row > self.best)), row)
+        self.best = self.backend.xp.maximum(self.best, row)
+        return lost
+
+    def _lost(self, better: Any, best: Array) -> Any:
+        """Return what every gain loses when these items are covered as well as `best` says."""
+        lost = np.zeros(len(best))
+        for start in range(0, len(better), block_rows(len(best))):
+            some = better[start : start + block_rows(len(best))]
+            part = self.backend.coverage_drop(self.kernel, some, self.best[some], best[some], self.worth[some])
+            lost += self.backend.numpy(part)
+        return lost
+
+
+class _Pairs:
+    """The same for all items, with the kernel values of only the pairs above the coverage of one of the two."""
+
+    def __init__(self, cover: _Coverage) -> None:
+        self.best, self.worth = cover.backend.numpy(cover.best).copy(), cover.backend.numpy(cover.worth)
+        self.kernel = self._matrix(cover)
+        terms = np.maximum(self.kernel.data - self.best[self.kernel.indices], 0)
+        terms *= self.worth[self.kernel.indices]
+        self.gains = np.add.reduceat(terms, self.kernel.indptr[:-1], dtype=np.float64)
+
+    def _matrix(self, cover: _Coverage) -> Any:
+        n, backend, square = len(self.best), cover.backend, np.float32(cover.radius**2)
+        with np.errstate(divide="ignore"):  # an item that is not covered at all: every distance matters
+            reach = square * (1 - self.best if cover.ball else -np.log(self.best))
+        reach = backend.asarray(reach, "float32")
+        short = cover.shortened(reach)
+        parts = []
+        for rows, others, dots in cover.products(short):
+            own = cover.norms[rows], cover.norms[others], reach[rows], reach[others]
+            i, j, squares = backend.pairs_within(dots, *own, rows.start - others.start)
+            i, j = i + np.int32(rows.start), j + np.int32(others.start)
+            if short is not cover.features:
+                squares = backend.numpy(backend.pair_squares(cover.features, i, j))
+            values = (squares < square).astype(np.float32) if cover.ball else np.exp(-squares / square)
+            keep = (values > np.minimum(self.best[i], self.best[j])) | (i == j)
+            parts.append((i[keep], j[keep], values[keep]))
+        i, j, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        twice = np.flatnonzero(i < j)
+        both = np.concatenate([i, j[twice]]), np.concatenate([j, i[twice]])
+        return sparse.csr_array((np.concatenate([values, values[twice]]), both), shape=(n, n))
+
+    def cover(self, at: int) -> Any:
+        """Cover all items as well as this one does, and return what every gain loses."""
+        own = slice(*self.kernel.indptr[at : at + 2])
+        items, values = self.kernel.indices[own], self.kernel.data[own]
+        better = values > self.best[items]
+        items, values = items[better], values[better]
+        rows = self.kernel[items]
+        old, new, worth = (
+            np.repeat(part, np.diff(rows.indptr)) for part in (self.best[items], values, self.worth[items])
+        )
+        self.best[items] = values
+        return np.bincount(rows.indices, worth * np.maximum(np.minimum(rows.data, new) - old, 0), len(self.best))
+
+
+def block_rows(n: int) -> int:
+    """Return how many rows a kernel block with n columns has."""
+    return max(16, min(_ROWS, _BLOCK_BYTES // (4 * n)))
 
 
 def _worth(scored: Scored, evidence: Evidence, kept: Any, worth: str) -> Any:
@@ -224,11 +328,6 @@ def _worth(scored: Scored, evidence: Evidence, kept: Any, worth: str) -> Any:
             "give select=coverage(worth=rank), which weighs items by the ranks of their scores"
         )
     return np.maximum(scores[kept], 0)
-
-
-def _largest(values: Any, count: int) -> Any:
-    """Positions of the largest values, in no order."""
-    return np.argpartition(values, -count)[-count:] if count < len(values) else np.arange(len(values))
 
 
 def _radius(cover: _Coverage, labelled: int, k: int, share: float, lottery: Lottery) -> float:
