@@ -76,7 +76,8 @@ def check_known(kind: str, given: Any, known: Collection[str], more: str = "") -
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return the value, which must be a whole number of at least `least`; NumPy's count too, truth values do not."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least or (most and value > most):
+    fits = isinstance(value, Integral) and int(value) >= least and (most is None or int(value) <= most)
+    if isinstance(value, bool) or not fits:
         bounds = f"from {least} on" if most is None else f"in {least}..{most}"
         raise BadInput(f"{name} must be a whole number {bounds}, got {value!r}")
     return int(value)

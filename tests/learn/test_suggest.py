@@ -308,3 +308,19 @@ def test_what_is_no_array(problem, argument, strange):
 def test_a_seed_is_a_whole_number(problem, seed):
     with pytest.raises(BadInput, match="seed"):
         suggest(*problem, 3, seed=seed)
+
+
+def test_large_unsigned_ids_are_compared_exactly(problem):
+    """As floats, as NumPy compares int64 with uint64, 256 neighbours of such ids are one."""
+    vectors, labels = problem
+    base = 2**60
+    ids = (np.arange(N) + base).astype(np.uint64)
+    ids[-1] = 5  # over a wide range NumPy compares otherwise
+    known = {base + at: int(label) for at, label in enumerate(labels[:-1].tolist()) if label >= 0}
+    free = N - len(known)
+    picks = suggest(vectors, known, free - 1, "coreset", ids=ids, exclude=[base + N - 2])
+    left = {base + at for at in range(N - 2) if labels[at] < 0} | {5}
+    assert set(picks.ids.tolist()) == left
+    found = ncalr.query("random", N - 1, ids=ids, exclude=[base + 3, -1])
+    assert set(found.ids.tolist()) == set(ids.tolist()) - {base + 3}
+    assert "1 of 2 ids to exclude are not in the pool" in found.notes[0]

@@ -13,7 +13,7 @@ from ncalr.acquire.registry import Plan
 from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, MissingEvidence, NotFinite, whole_number
 from ncalr.geometry import ClassStatistics
-from ncalr.kernels import OFF, Backend, check_tensor, is_torch, to_numpy
+from ncalr.kernels import OFF, Backend, as_kind, check_tensor, is_torch, to_numpy
 
 LETTERS = {
     "n": "pool items",
@@ -187,7 +187,7 @@ def open_positions(ids: Any, exclude: Any) -> tuple[Any, tuple[str, ...]]:
     exclude = excluded_ids(exclude, len(ids), ids.dtype.kind == "U")
     if exclude is None:
         return slice(None), ()
-    ids = ids[:]
+    ids, exclude = ids[:], as_kind(exclude, ids.dtype)
     notes = note_strangers(exclude, exclude[np.isin(exclude, ids)], ids)
     return np.flatnonzero(~np.isin(ids, exclude)), notes
 

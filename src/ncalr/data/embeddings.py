@@ -37,7 +37,7 @@ from ncalr.data.tables import (
     without_fractions,
 )
 from ncalr.errors import BadInput
-from ncalr.kernels import to_numpy
+from ncalr.kernels import as_kind, to_numpy
 
 ID, LABEL = "id", "label"
 NAME = "name"  # as `ncalr labels export` calls the ids of its items
@@ -225,6 +225,7 @@ def _by_id(path: Path, pool: ArrayPool, notes: list[str]) -> Labels:
         whose = np.array(untyped(without_fractions(whose.tolist())))
     if (whose.dtype.kind == "U") != (places.dtype.kind == "U"):  # one name among numbers makes all of them texts
         whose, places = whose.astype(str), places.astype(str)
+    whose = as_kind(whose, places.dtype)
     known = np.isin(whose, places)
     if not known.any():
         raise BadInput(

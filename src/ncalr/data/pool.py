@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.errors import BadInput, NotFinite
-from ncalr.kernels import to_numpy
+from ncalr.kernels import as_kind, to_numpy
 
 Ids = npt.NDArray[Any]
 
@@ -117,12 +117,13 @@ def positions_of(pool: Pool, ids: Any) -> npt.NDArray[np.intp]:
     if wanted.size and (wanted.dtype.kind == "U") != (pool.ids.dtype.kind == "U"):
         kinds = ["whole numbers", "texts"][:: -1 if wanted.dtype.kind == "U" else 1]
         raise BadInput(f"ids are {kinds[0]} and the pool's ids {kinds[1]}: give the same kind of ids")
+    wanted = as_kind(wanted, pool.ids.dtype)
     order = np.argsort(pool.ids, kind="stable")
     found = np.searchsorted(pool.ids, wanted, sorter=order)
     positions = order[np.minimum(found, len(order) - 1)]
     strangers = wanted[pool.ids[positions] != wanted]
     if len(strangers):
-        raise BadInput(f"{len(strangers)} ids are not in the pool, the first is {strangers[0].item()!r}")
+        raise BadInput(f"{len(strangers)} ids are not in the pool, the first is {strangers[:1].tolist()[0]!r}")
     values, counts = np.unique(wanted, return_counts=True)
     if len(values) < len(wanted):
         raise BadInput(f"ids must not repeat; the first that does is {values[counts > 1][0].item()!r}")

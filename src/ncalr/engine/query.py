@@ -43,7 +43,7 @@ from ncalr.engine.lazy import as_evidence
 from ncalr.engine.tally import Tally
 from ncalr.engine.work import GUESSES, Work
 from ncalr.errors import BadInput
-from ncalr.kernels import choose
+from ncalr.kernels import as_kind, choose
 from ncalr.types import Picks
 
 Array = npt.NDArray[Any]
@@ -126,6 +126,8 @@ class _Query:
         door.check_labelled(self.arrays, plan.needs)
         self.used = door.used(plan, self.arrays)
         self.exclude = door.excluded_ids(exclude, self.n, IDS in store.columns and store[IDS].dtype.kind == "U")
+        if self.exclude is not None and IDS in store.columns:
+            self.exclude = as_kind(self.exclude, store[IDS].dtype)
         self.notes: tuple[str, ...] = ()
         self.flat: list[str] = []  # parts of the score that are the same for all items
         self._known_labels()

@@ -169,6 +169,18 @@ def to_numpy(array: Any, name: str = "array") -> Any:
         ) from error
 
 
+def as_kind(numbers: Any, kind: Any) -> Any:
+    """Return whole numbers in the kind of those that they are compared with; NumPy compares int64 and uint64 as floats.
+
+    Where that kind does not hold all of them, they become Python's numbers, which are compared exactly as well.
+    """
+    if numbers.dtype == kind or not {numbers.dtype.kind, kind.kind} <= {"i", "u"}:
+        return numbers
+    limits = np.iinfo(kind)
+    fit = not len(numbers) or (int(numbers.min()) >= limits.min and int(numbers.max()) <= limits.max)
+    return numbers.astype(kind if fit else object)
+
+
 def check_tensor(tensor: Any, name: str) -> None:
     """Raise for a tensor whose values cannot be read in place: sparse, nested, quantised, or on the meta device."""
     if tensor.device.type == "meta":

@@ -28,7 +28,7 @@ from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.dynamics.recorder import MOST_CLASSES
 from ncalr.errors import BadInput, MissingExtra, whole_number
 from ncalr.extras import installed
-from ncalr.kernels import to_numpy
+from ncalr.kernels import as_kind, to_numpy
 from ncalr.learn.learner import Job, Learner, Record, needs_of
 from ncalr.learn.linear import Linear, fit_linear
 from ncalr.learn.recipes import HEAD
@@ -320,5 +320,6 @@ def _others(exclude: Any, labelled: Any) -> Any:
     given = to_numpy(list(exclude) if isinstance(exclude, set | frozenset) else exclude, "exclude")
     if given.ndim != 1 or given.dtype.kind not in "iuUO":
         return given  # `open_positions` says what is wrong
+    given = as_kind(given, labelled.dtype)
     left = given[~np.isin(given, labelled)]
     return left if len(left) else None
