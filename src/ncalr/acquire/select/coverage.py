@@ -17,9 +17,9 @@ above the coverage of j. So after t labelled items and picks about n / t items m
   rows of the items it covers better say what every gain loses.
 - Beyond, only the pairs that still matter are kept, as sparse rows. While they would be too many (few labels), the
   method picks within a random sample of `_WHOLE` items; the result says how many picks came from the sample.
-- Where the features are long for so many pairs (more than `_PRODUCTS` products), the pairs are found by the leading
-  principal directions and the lengths of what is left, and only their distances are computed in full. The share of the
-  gains that these pairs hold is measured on `_PROBED` items: below `_ENOUGH`, the features are used. The result says so.
+- Where the features are long for so many pairs (more than `_PRODUCTS` products), the leading principal directions and
+  the lengths of the rest find the pairs, and only the distances of these are computed in full. `_PROBED` items tell the
+  share of the gains that these pairs hold; below `_ENOUGH` the features are used. The result says so.
 - Above `limit` items the method runs on a seeded sample of that many, k at the least (as its authors do at 35,000),
   which then serves as candidates and as the pool to be covered, and the result says so.
 """
@@ -47,7 +47,7 @@ from ncalr.types import Scored, Selection
 _NEIGHBOURS = 10
 _REFERENCE = 2500
 _WHOLE = 12288  # items whose whole kernel matrix is kept: 600 MB
-_PAIRS = 1 << 24  # kept otherwise, 8 bytes each
+_PAIRS = 1 << 23  # kept beyond: with 65,536 items 128 an item
 _BLOCK_BYTES = 64 << 20
 _ROWS, _COLUMNS = 512, 4080  # of a block of products; a power of two of columns would share lines of the cache
 _PROBED = 256  # items that tell how many pairs there are
@@ -126,7 +126,10 @@ class _Coverage:
             self._cover(labelled)
 
     def greedy(self, k: int) -> tuple[Any, Any]:
-        """Return k picks and the gain of each. The items are in the order of the lottery, so the first of equals is drawn."""
+        """Return k picks and the gain of each.
+
+        The items are in the order of the lottery, so the first of equals is drawn.
+        """
         n, picks = len(self.features), _Picks()
         if n <= _WHOLE:
             picks.add(_Matrix(self, n), k)
@@ -179,7 +182,10 @@ class _Coverage:
         return self.features
 
     def products(self, rows: Array) -> Iterator[tuple[slice, slice, Array]]:
-        """Yield the inner products of all pairs of rows, each pair once, in blocks; the next block overwrites the last."""
+        """Yield the inner products of all pairs of rows, each pair once, in blocks.
+
+        A block is overwritten by the next.
+        """
         n = len(rows)
         room = self.backend.asarray(np.empty(_ROWS * _COLUMNS, np.float32))
         for start in range(0, n, _ROWS):
