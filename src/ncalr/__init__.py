@@ -1,10 +1,10 @@
 """ncalr: reliable active learning from unreliable labels.
 
     ncalr.suggest(vectors, labels, k=500)           the next items to label, from vectors and the labels so far
-    ncalr.audit_vectors(vectors, labels)          which of those labels to check again
+    ncalr.audit(vectors, labels)                  which of those labels to check again
     ncalr.forecast(vectors, labels, 500)            what 500 more labels will bring: when to stop
     ncalr.query("ncal", 500, features=…, …)       the next items, from the arrays of your own model
-    ncalr.audit(features, logits, labels)         which labels to check, from the arrays of your own model
+    ncalr.audit(features, labels, logits=…)       the same from the arrays of your own model
     ncalr.Recorder(items, classes)                what your training loop tells `query`
     ncalr.query_pool("ncal", 500, "pool/", …)     the same of a pool on disk
     ncalr.run("digits", "ncal", budgets=…, …)     the whole loop: train, ask, label, again
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ncalr.dynamics import Recorder
     from ncalr.engine.query import query_pool
     from ncalr.evaluate.audit import audit
-    from ncalr.evaluate.audit_run import audit_vectors
     from ncalr.evaluate.forecast import Forecast, forecast
     from ncalr.geometry import ClassStatistics
     from ncalr.learn.suggest import suggest
@@ -43,7 +42,6 @@ _HOME = {
     "Recorder": "ncalr.dynamics",
     "Strategy": "ncalr.acquire",
     "audit": "ncalr.evaluate.audit",
-    "audit_vectors": "ncalr.evaluate.audit_run",
     "forecast": "ncalr.evaluate.forecast",
     "query": "ncalr.acquire.query",
     "query_pool": "ncalr.engine.query",
@@ -62,7 +60,6 @@ __all__ = [
     "Strategy",
     "__version__",
     "audit",
-    "audit_vectors",
     "forecast",
     "query",
     "query_pool",

@@ -9,7 +9,7 @@ import pytest
 
 from ncalr.data.embeddings import read_embeddings, vector_pool
 from ncalr.errors import BadInput, NotFinite
-from ncalr.evaluate.audit_run import audit_vectors
+from ncalr.evaluate.audit import audit
 
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
 
@@ -295,7 +295,7 @@ def test_numbers_that_are_codes_are_no_class_numbers(folder):
     with pytest.raises(BadInput, match=rf"l\.npy: {told}"):
         read_embeddings(folder / "items.npy", folder / "l.npy")
     with pytest.raises(BadInput, match=r"labels must be class numbers in 0\.\.65535.*, got -1\.\.9999999999"):
-        audit_vectors(VECTORS, codes)
+        audit(VECTORS, codes)
     labels = table(folder / "l.csv", ["id", "label"], [(0, 3), (1, 65_535)])
     assert len(read_embeddings(folder / "items.npy", labels).classes) == 65_536
 

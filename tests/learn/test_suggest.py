@@ -183,7 +183,7 @@ def test_whole_numbers_are_no_vectors(problem, strategy):
     with pytest.raises(BadInput, match=r"the array holds int64 .* expected vectors, .* np\.float32\) makes them so"):
         suggest(np.round(vectors).astype(int), labels, 3, strategy)
     with pytest.raises(BadInput, match="the array holds int64"):
-        ncalr.audit_vectors(np.round(vectors).astype(int), labels)
+        ncalr.audit(np.round(vectors).astype(int), labels)
 
 
 def test_picks_are_shown_in_a_few_words(problem):
@@ -245,8 +245,8 @@ def test_the_index_of_a_table_names_its_rows(problem):
     for given in (labels, Frame(labels, rows), Frame(labels[order], rows[order]), Frame(labels[:M], rows[:M])):
         assert suggest(table, given, 5).ids.tolist() == expected
     assert suggest(table, Frame(labels, np.arange(N)), 5, ids=rows).ids.tolist() == expected  # rows in their order
-    doubts = ncalr.audit_vectors(table, Frame(labels[order], rows[order])).rows
-    assert doubts == ncalr.audit_vectors(vectors, labels, ids=rows).rows
+    doubts = ncalr.audit(table, Frame(labels[order], rows[order])).rows()
+    assert doubts == ncalr.audit(vectors, labels, ids=rows).rows()
     with pytest.raises(BadInput, match=r"labels are of no row .*: 0, 1, 2, .* have 7, 10, 13, .*labels\.to_numpy\(\)"):
         suggest(table, Frame(labels, np.arange(N)), 5)
     with pytest.raises(BadInput, match=r"the index of the vectors names them, and ids must not repeat.*reset_index"):

@@ -1,4 +1,4 @@
-"""`ncalr audit`: which labels of a run, or of vectors in a file, to look at again."""
+"""`ncalr audit`: list the labels of a run, or of vectors in a file, that look wrong."""
 
 from __future__ import annotations
 
@@ -21,20 +21,30 @@ def run(
     ] = None,
     ids: Ids = None,
     strategy: Annotated[
-        str, typer.Option(help="Whose labels, where the experiment has several; the first if none.")
+        str, typer.Option(help="Strategy of the run to audit (default: the first of the experiment).")
     ] = "",
-    seed: Annotated[int | None, typer.Option(help="Of which seed; the first if none.")] = None,
-    top: Annotated[int, typer.Option(min=0, help="How many labels to print.")] = 20,
-    folds: Annotated[int, typer.Option(help="Networks to train, each judging the labels it was not shown.")] = 3,
-    recipe: Annotated[str, typer.Option(help="How to train them; the run's own recipe, with loss=elr, if none.")] = "",
-    rival: Annotated[
-        list[str] | None, typer.Option(help="A library to hear beside, on the same networks: cleanlab.")
+    seed: Annotated[int | None, typer.Option(help="Seed of the run to audit (default: the first).")] = None,
+    top: Annotated[int, typer.Option(min=0, help="Number of labels to print.")] = 20,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Number of networks to train for a run, each for the labels it was not shown (default: 3)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A CSV file for the whole list.")] = None,
+    recipe: Annotated[
+        str, typer.Option(help="Training recipe of these networks (default: the run's own, with loss=elr).")
+    ] = "",
+    rival: Annotated[
+        list[str] | None, typer.Option(help="Also run this detector on the same models, for comparison: cleanlab.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the whole list.")] = None,
     spreadsheet: Spreadsheet = False,
-    root: Annotated[Path | None, typer.Option("--root", help="Where the datasets are (or set NCALR_DATA).")] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; the GPU if there is one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    root: Annotated[
+        Path | None, typer.Option("--root", help="Directory of the datasets (default: the environment's NCALR_DATA).")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Device for these networks: cpu or cuda (default: the GPU, if present)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find labels that look wrong: a ranked list with suggestions and reasons, and the share that is wrong.
 
@@ -44,21 +54,30 @@ def run(
 
     from ncalr.cli.query import check_out, read_ids, save_csv
     from ncalr.errors import BadInput
-    from ncalr.evaluate.audit_run import audit_run, audit_vectors
+    from ncalr.evaluate.audit_run import audit_file, audit_run
 
-    how: dict[str, Any] = {"folds": folds, "recipe": recipe, "device": device, "rivals": tuple(rival or ())}
+    how: dict[str, Any] = {"rivals": tuple(rival or ())}
     if out is not None:
         check_out(out, ".csv", read=[folder, *(labels or []), ids])
         how["before"] = partial(_keep_labels, out)
     if folder.is_file():
-        if strategy:
-            raise BadInput(f"--strategy chooses among the runs of an experiment; {folder} is a file of vectors")
-        report = audit_vectors(folder, labels, ids=read_ids(ids), seed=seed or 0, **how)
+        runs: dict[str, Any] = {
+            "--strategy": strategy,
+            "--folds": folds,
+            "--recipe": recipe,
+            "--device": device,
+            "--root": root,
+        }
+        for option, value in runs.items():
+            if value:
+                raise BadInput(f"{option} is for the runs of an experiment, and {folder} is a file of vectors.")
+        report = audit_file(folder, labels, ids=read_ids(ids), seed=seed or 0, **how)
     elif labels or ids is not None:
         what = f"labels ({labels[0]})" if labels else f"--ids ({ids})"
         raise BadInput(f"{what} go with a file of vectors; {folder} is no file")
     else:
-        report = audit_run(folder, strategy=strategy, seed=seed, root=root, **how)
+        networks: dict[str, Any] = {"folds": folds or 3, "recipe": recipe, "device": device}
+        report = audit_run(folder, strategy=strategy, seed=seed, root=root, **networks, **how)
     if as_json:
         print(json.dumps({**report.summary, "rows": report.rows[:top]}, indent=1))
         if out is not None:
@@ -67,7 +86,7 @@ def run(
     for line in report.words:
         print(line)
     shown = report.rows[:top]
-    advice = ["keep" if row["suggested"] == row["label"] else str(row["suggested"]) for row in shown]
+    advice = [_advice(row) for row in shown]
     first, second, third = (
         max(map(len, column), default=0)
         for column in ([str(row["id"]) for row in shown], [str(row["label"]) for row in shown], advice)
@@ -83,10 +102,17 @@ def run(
         print(f"note: {note}")
 
 
-def _keep_labels(out: Path, audited: dict[Any, str]) -> None:
-    """Raise where the list would replace labels that people wrote, be it into the list of an earlier audit.
+def _advice(row: dict[str, Any]) -> str:
+    """Return the suggested class, or whether the label is to be kept or checked."""
+    if row["suggested"] != row["label"]:
+        return str(row["suggested"])
+    return "keep" if row["wrong"] < 0.5 else "check"
 
-    Of such a list everything is written again but labels that are not `audited`.
+
+def _keep_labels(out: Path, audited: dict[Any, str]) -> None:
+    """Raise if the list would replace labels that people wrote, also into the list of an earlier audit.
+
+    Such a list may be replaced as long as its labels are those that are `audited`.
     """
     from ncalr.cli.query import keep_labels
     from ncalr.data.tables import columns_of, count_labels, escaped, open_table

@@ -1,223 +1,232 @@
-"""Which labels to check: every labelled item with a doubt, a suggestion and a reason.
+"""Which labels to check: every labelled item with its chance of a wrong label, a suggestion and a reason.
 
-    found = audit(features, logits, labels, log=logits_tnc)
-    found.order[:100]          the labels to look at first
-    found.share                the estimated share of wrong labels, with an interval
-    found.rows(20)             item, label, suggested class, doubt and reason, as plain data
+    found = audit(vectors, labels)                           vectors and labels: a model is cross-fitted
+    found = audit(features, labels, logits=logits, log=log)  arrays of your own model, out of sample
+    found.rows(20)                 id, label, suggested class, chance of being wrong and reason, as plain data
+    found.share                    the estimated share of wrong labels, with an interval
 
-Three kinds of sign, whatever of them is given:
+All of it comes from one posterior (`noise_share`): of the true class, given what a model that was not shown the label
+says of the item, and the label. Three kinds of evidence enter the model's word:
 
-    confidence   1 - the probability of the given class
-    geometry     how much nearer the feature lies to another class mean than to its own (cosine, centred; class means
-                 trimmed, so that wrong labels do not drag them along: `ncalr.geometry.robust`; the own one without the
-                 item, which with few labels a class would otherwise vouch for itself)
-    dynamics     over checkpoints: how far the given class stays below the best other one, on average (the area under
-                 the margin, AUM, Pleiss et al. 2020, turned round)
+    logits      out of sample: given, or from `out_of_sample` on the features
+    geometry    of features beside logits: the cosine to each class mean (centred; class means trimmed, so that wrong
+                labels do not drag them along; the own one without the item), as far as it makes the labels likelier
+    dynamics    of a log of logits (t, n, c) over checkpoints: their mean, as in the area under the margin (AUM, Pleiss
+                et al. 2020)
 
-Each is turned into ranks and then into normal scores, and the doubt is the mean of geometry and dynamics: no scale of
-one outweighs another. Confidence takes the place of whichever there is not: of the same networks it says nearly what
-geometry says, a little worse (5,000 labels of CIFAR-10N, aggregate, ResNet-8, average precision: geometry 0.367,
-confidence 0.338, dynamics 0.379, geometry with dynamics 0.418, all three 0.401).
-
-Dynamics count for nothing where the log agrees with nearly all labels that the signs out of sample contradict: that
-network has learnt them by heart, and its margins say how large a vector is and not whether its label is right. Small
-networks on vectors do so (docs/log.md has the figures).
-
-How often a label was forgotten (Toneva et al. 2019) and how rarely the later half of the checkpoints agrees with it is
-reported beside (`details`) and not mixed in: both are small whole numbers with many ties, and made the list worse.
+Dynamics count for nothing where the log agrees with nearly all labels that the logits contradict: that network has
+learnt them by heart. As its log was made in training, the share of wrong labels is estimated without it, and its word
+changes the order alone.
 
 **Not on what the network has learnt by heart.** In the terminal phase every training label is fitted, the wrong ones
-too: confidence is 1, features sit on the mean of the class they were *called*, and neither says anything (Northcutt et
-al. 2021 ask for out-of-sample probabilities for the same reason). So features and logits must come from a model that
-was not trained on the item (`crossfit.py` trains some), and a log of trained items must come from a loss that does not
-learn wrong labels by heart, or reach back to the early phase.
+too (Northcutt et al. 2021 ask for out-of-sample probabilities for the same reason). So features and logits must come
+from a model that was not trained on the item, and a log of trained items from a loss that does not learn wrong labels
+by heart.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
-from scipy.stats import rankdata
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 from ncalr.acquire.door import counted_from_one, some
+from ncalr.data.embeddings import by_index, vector_pool
+from ncalr.data.pool import ArrayPool
+from ncalr.data.tables import numbers_as_names
 from ncalr.dynamics import aum, forgetting_events
 from ncalr.errors import BadInput, NotFinite
-from ncalr.evaluate.noise_share import NoiseShare, noise_share
-from ncalr.evaluate.rivals import RIVALS, doubts_of
+from ncalr.evaluate.noise_share import NoiseShare, calibrate, log_softmax, noise_share
+from ncalr.evaluate.out_of_sample import FOLDS, out_of_sample
+from ncalr.evaluate.rivals import RIVALS, check_rivals, doubts_of
 from ncalr.geometry.robust import trimmed_statistics
 from ncalr.kernels import to_numpy
+from ncalr.learn.suggest import class_numbers
 
 Floats = npt.NDArray[np.float64]
 MANY = 50  # labels, with all of which a model agrees only if it was shown them, or if there is nothing to find
-BY_HEART = 0.9  # of the labels that others contradict, learnt all the same; 0.96 and more, or 0.76 and less, in the log
-ALONE = "the only label of its class among those that were judged together"
-ALMOST = 0.1  # of a cosine: a class mean that is as near as the own one, or almost
-COLUMNS = ("rank", "id", "label", "suggested", "doubt", "wrong", "reason")
+BY_HEART = 0.9  # of the labels that logits contradict, learnt all the same; 0.96 and more, or 0.76 and less, in the log
+COSINES = (0.0, 2.0, 5.0, 10.0, 20.0)  # how much they count beside log-probabilities
+TINY = 1e-300
+PLAUSIBLE = 0.05  # the least probability by the model of a class that is suggested
+COLUMNS = ("rank", "id", "label", "suggested", "wrong", "reason")
+BY_HEART_LOGITS = (
+    "`logits` agree with every label, as those of a network that was trained on them do. An audit needs logits of a "
+    "model that was not shown the item."
+)
 DETAILS = ("confidence", "geometry", "dynamics", "forgotten", "disagreement", *RIVALS)
 """What every row of an audit has, and what it may have beside."""
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found. Higher doubt: look at this label sooner."""
+    """What an audit found about n labels."""
 
-    doubt: Floats  # (n,) mean of normal scores
-    signs: dict[str, Floats]  # each (n,), higher = more doubtful, in its own unit
-    labels: npt.NDArray[np.int64]  # as given
-    suggested: npt.NDArray[np.int64]  # the likeliest class; the given one where nothing speaks against it
+    ids: Any  # (n,) of the labelled items
+    labels: npt.NDArray[np.int64]  # (n,) as given
+    classes: list[str]  # their names; empty where labels are numbers
+    wrong: Floats  # (n,) chance that the label is wrong
+    suggested: npt.NDArray[np.int64]  # (n,) the likeliest class
     reasons: tuple[str, ...]  # (n,) in words
-    share: NoiseShare | None  # where logits were given
-    details: dict[str, Floats]  # forgotten (times), disagreement (share of a log's later half), doubts of rivals
+    share: NoiseShare | None  # None where a log is all there is
+    details: dict[str, Floats]  # each (n,): what single signs say, higher is more doubtful; doubts of rivals
+    agreement: float  # share of the labels that the model gives, too
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """What was found, in a line: the rest is in `order`, `doubt`, `suggested`, `reasons` and `rows()`."""
-        share = self.share
-        wrong = "" if share is None else f", an estimated {share.share:.1%} wrong ({share.low:.1%} to {share.high:.1%})"
+        """Return the findings in a line: the rest is in `order`, `wrong`, `suggested`, `reasons` and `rows()`."""
+        share = "" if self.share is None else f"; {self.share.words}"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"Audit: {len(self.doubt)} labels{wrong}; look first at {some(self.order)}{notes}"
+        return f"Audit: {len(self.wrong)} labels{share}; look first at {some(self.ids[self.order])}{notes}"
 
     @property
     def order(self) -> npt.NDArray[np.intp]:
-        """Items in the order in which their labels should be checked."""
-        return np.argsort(-self.doubt, kind="stable")
+        """Rows in the order in which their labels should be checked."""
+        return np.argsort(-self.wrong, kind="stable")
 
-    def rows(self, most: int | None = None, ids: Any = None, names: Any = None) -> list[dict[str, Any]]:
-        """One plain dictionary an item, the most doubtful first."""
-        name = (lambda c: names[c]) if names is not None else int
+    @property
+    def expected(self) -> int:
+        """Number of wrong labels by the posterior: as many rows of the list are worth a look."""
+        return round(float(self.wrong.sum()))
+
+    def rows(self, most: int | None = None) -> list[dict[str, Any]]:
+        """Return a plain dictionary for each label, the most doubtful first."""
+        name = self.classes.__getitem__ if self.classes else int
         return [
             {
                 "rank": rank + 1,
-                "id": int(at) if ids is None else np.asarray(ids)[at].item(),
+                "id": self.ids[at].item(),
                 "label": name(self.labels[at]),
                 "suggested": name(self.suggested[at]),
-                "doubt": float(self.doubt[at]),
-                "wrong": None if self.share is None else float(self.share.wrong[at]),
-                "reason": self.reasons[at] if names is None else _named(self.reasons[at], names),
-                **{name: float(values[at]) for name, values in {**self.signs, **self.details}.items()},
+                "wrong": float(self.wrong[at]),
+                "reason": self.reasons[at],
+                **{sign: float(values[at]) for sign, values in self.details.items()},
             }
             for rank, at in enumerate(self.order[:most])
         ]
 
 
 def audit(
-    features: Any = None,
-    logits: Any = None,
-    labels: Any = None,
-    log: Any = None,
+    features: Any,
+    labels: Any,
     *,
+    logits: Any = None,
+    log: Any = None,
+    ids: Any = None,
     classes: int | None = None,
-    confidence: float = 0.95,
-    draws: int = 200,
-    seed: int = 0,
     folds: Any = None,
+    confidence: float = 0.95,
+    seed: int = 0,
     rivals: Sequence[str] = (),
 ) -> Audit:
-    """Doubts about labels (n,), from out-of-sample features (n, d) and logits (n, c) and a log of logits (t, n, c).
+    """Return which `labels` of `features` (n, d) look wrong, with the chance of it, a suggested class and a reason.
 
-    For vectors and labels without a model there is `ncalr.audit_vectors`, which trains what it takes.
+    Without `logits` the features are vectors that know no labels (of a pretrained network, say), and models are
+    cross-fitted on them. With `logits` (n, c) of your own model, which must be out of sample like the features beside
+    them, these are judged by; `features` may then be None. `log` (t, n, c) holds logits over checkpoints of a training.
 
-    `folds` (n,) says which model each item's features come from, where there are several that were each trained on the
-    other items: class means are then taken inside each fold, since features of different networks cannot be compared.
-    `rivals` (cleanlab) are heard on the same logits and reported beside, in `details`.
+    `labels` are class numbers (n,), -1 for items without, or names (n,), empty or None for those, or a dictionary of
+    ids and either. `ids` name the items (if none are given the index of a DataFrame does, or their positions);
+    `classes` is their number where the labels do not show it. `folds` (n,) says which model each item's features come
+    from, where several models were each trained on the other items. `rivals` (cleanlab) are reported beside.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1], 40)
+    >>> vectors = rng.normal(size=(80, 5)) + 3 * labels[:, None]
+    >>> labels[7] = 1
+    >>> found = audit(vectors, labels)
+    >>> int(found.ids[found.order[0]]), int(found.suggested[7])
+    (7, 0)
     """
-    given, count = _labels(labels, logits, log, classes)
-    signs: dict[str, Floats] = {}
-    nearest: dict[str, npt.NDArray[np.int64]] = {}
+    pool, numbers, names = _items(features, labels, logits, log, ids)
+    known = np.flatnonzero(numbers >= 0)
+    given = numbers[known]
+    outputs = None if logits is None else np.asarray(_array("logits", logits, 2, len(pool))[known], np.float64)
+    series = None if log is None else _array("log", log, 3, len(pool))[:, known]
+    rows = None if features is None else _array("features", pool.read(known), 2, len(known))
+    count = _count(given, names, outputs, series, classes)
+    untold = not names and classes is None and outputs is None and series is None
+    notes = [*counted_from_one(given)] if untold else []
+    check_rivals(rivals)
     details: dict[str, Floats] = {}
-    counted = classes is not None or logits is not None or log is not None
-    notes = [] if counted else [*counted_from_one(given)]
-    share = None
-    if logits is not None:
-        outputs = _array("logits", logits, 2, len(given))
-        likely = _log_softmax(outputs)
-        if folds is None and len(given) >= MANY and (likely.argmax(axis=1) == given).all():
-            notes.append(
-                "the logits agree with every label, as those of a network that was trained on them do; an audit needs "
-                "logits of a model that was not shown the item"
+    if outputs is None and rows is not None:
+        if len(given) < 2 * FOLDS:
+            raise BadInput(
+                f"`labels` has {len(given)} labels; an audit of vectors needs {2 * FOLDS}. Label more items."
             )
-        signs["confidence"] = -np.expm1(likely[np.arange(len(given)), given])
-        nearest["confidence"] = _against(likely, given)[1]
-        share = noise_share(outputs, given, confidence=confidence, draws=draws, seed=seed)
-    if features is not None:
-        rows = _array("features", features, 2, len(given))
-        signs["geometry"], nearest["geometry"] = _geometry(rows, given, count, folds)
-    if log is not None:
-        series = _array("log", log, 3, len(given))
-        signs["dynamics"], nearest["dynamics"] = (
-            -aum(series, given),
-            _against(series.sum(axis=0, dtype=np.float64), given)[1],
-        )
-        details = _details(series, given)
-    if rivals and logits is None:
-        raise BadInput(f"{', '.join(rivals)} judges by probabilities: pass logits= (out of sample)")
-    details |= {name: doubts_of(name, np.exp(likely), given) for name in rivals}
-    if not signs:
-        raise BadInput("nothing to judge labels by: pass features=, logits= (both out of sample), log=, or several")
-    if log is not None and len(log) < 5:
-        notes.append(f"a log of {len(log)} checkpoints is short; margins need the early phase of the training too")
-    if log is not None and (logits is not None or features is not None):
-        contradicted = likely.argmax(axis=1) != given if logits is not None else signs["geometry"] > 0
-        heart = _by_heart(series, given, contradicted)
-    else:
-        heart = False
-    if heart:
+        outputs = out_of_sample(rows, given, count, seed=seed)
+    elif outputs is not None:
+        if folds is None and len(given) >= MANY and (outputs.argmax(axis=1) == given).all():
+            notes.append(BY_HEART_LOGITS)
+        if rows is not None:
+            parts = None if folds is None else _folds(folds, len(pool))[known]
+            outputs, details["geometry"] = _with_geometry(outputs, rows, given, count, parts)
+    share = None if outputs is None else noise_share(outputs, given, confidence=confidence)
+    if rivals and share is None:
+        raise BadInput(f"rivals={list(rivals)} judge by probabilities. Pass `features` or `logits` (out of sample).")
+    details |= {rival: doubts_of(rival, np.exp(log_softmax(outputs)), given) for rival in rivals}
+    model = share
+    if series is not None:
+        details |= _dynamics(series, given)
+        model = _with_log(share, series, given, confidence, notes)
+    assert model is not None  # noqa: S101 (there are features, logits or a log)
+    wrong = model.wrong if share is None or model is share else _shifted(model.wrong, share.share)
+    suggested = _suggested(model, given)
+    details = {"confidence": 1 - model.probs[np.arange(len(given)), given], **details}
+    reasons = _reasons(model.probs, suggested, given, names, series)
+    agreement = float((model.probs.argmax(axis=1) == given).mean())
+    return Audit(pool.ids[known], given, names, wrong, suggested, reasons, share, details, agreement, tuple(notes))
+
+
+def _with_log(
+    share: NoiseShare | None, series: Any, given: Any, confidence: float, notes: list[str]
+) -> NoiseShare | None:
+    """Return the posterior of the log, or of the log and what is known out of sample."""
+    if len(series) < 5:
+        notes.append(f"A log of {len(series)} checkpoints is short: margins need the early phase of the training too.")
+    over_time = calibrate(np.mean([log_softmax(step) for step in series], axis=0), given).log_probs
+    if share is None:
+        return noise_share(over_time, given, confidence=confidence)
+    contradicted = share.probs.argmax(axis=1) != given
+    agrees = [(step[contradicted].argmax(axis=1) == given[contradicted]).mean() for step in series]
+    if contradicted.any() and np.mean(agrees) >= BY_HEART:
         notes.append(
-            "the log agrees with nearly all labels that other signs contradict, as that of a network which learnt them "
-            "by heart: its margins are left out of the doubt"
+            "The log agrees with nearly all labels that the logits contradict: that network has learnt them by heart. "
+            "Its log is left out."
         )
-    believed = {name: sign for name, sign in signs.items() if not (heart and name == "dynamics")}
-    told = [name for name in ("geometry", "dynamics") if name in believed]
-    mixed = told if len(told) == 2 or "confidence" not in believed else [*told, "confidence"]
-    doubt = np.mean([normal_scores(signs[name]) for name in mixed], axis=0)
-    suggested = _suggested(given, believed, nearest, share)
-    reasons = _reasons(given, suggested, believed, nearest, logits, log)
-    return Audit(doubt, signs, given, suggested, reasons, share, details, tuple(notes))
+        return share
+    return noise_share((np.log(np.maximum(share.probs, TINY)) + over_time) / 2, given, confidence=confidence)
 
 
-def normal_scores(values: Any) -> Floats:
-    """Ranks as quantiles of the normal distribution (Blom's places); ties share a rank.
-
-    >>> normal_scores([3.0, 1.0, 2.0]).round(2).tolist()
-    [0.87, -0.87, 0.0]
-    """
-    ranks = rankdata(values)
-    return np.asarray(ndtri((ranks - 0.375) / (len(ranks) + 0.25)), np.float64)
+def _shifted(wrong: Floats, share: float) -> Floats:
+    """Return chances in the same order with this mean."""
+    odds = logit(np.clip(wrong, 1e-15, 1 - 1e-15))
+    share = float(np.clip(share, 1e-6, 1 - 1e-6))
+    return np.asarray(expit(odds + brentq(lambda by: expit(odds + by).mean() - share, -80, 80)), np.float64)
 
 
-def _against(scores: Floats, given: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """How far the best other class is above the given one, and which it is."""
-    others = scores.copy()
-    rows = np.arange(len(given))
-    others[rows, given] = -np.inf
-    best = others.argmax(axis=1)
-    return np.asarray(others[rows, best] - scores[rows, given], np.float64), best
+def _with_geometry(outputs: Floats, rows: Any, given: Any, classes: int, parts: Any) -> tuple[Floats, Floats]:
+    """Return log-probabilities with cosines, as much as they help, and how much nearer another class mean is."""
+    cosines = np.empty(outputs.shape)
+    for part in [slice(None)] if parts is None else [parts == number for number in np.unique(parts)]:
+        cosines[part] = _cosines(rows[part], given[part], classes)
+    known = np.where(np.isnan(cosines), np.nanmax(cosines, axis=1, keepdims=True), cosines)  # unknown: no argument
+    plain = calibrate(outputs, given).log_probs
+    mixed = max((plain + weight * known for weight in COSINES), key=lambda one: calibrate(one, given).likelihood)
+    places = np.arange(len(given))
+    own, others = known[places, given], known.copy()
+    others[places, given] = -np.inf
+    return mixed, np.asarray(others.max(axis=1) - own, np.float64)
 
 
-def _geometry(features: Any, given: Any, classes: int, folds: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
-    if folds is None:
-        return _one_geometry(features, given, classes)
-    folds = to_numpy(folds)
-    if folds.shape != given.shape:
-        raise BadInput(f"folds must name a model for each of {len(given)} items, got shape {folds.shape}")
-    sign, nearest = np.empty(len(given)), np.empty(len(given), np.int64)
-    for fold in np.unique(folds):
-        here = folds == fold
-        sign[here], nearest[here] = _one_geometry(features[here], given[here], classes)
-    return sign, nearest
-
-
-def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """How far the best other class mean is nearer than the own one; an item that is alone in its class is as others.
-
-    Of such an item nothing is known: its class has no other mean, so it is named in the place of the nearest one.
-    """
+def _cosines(features: Any, given: Any, classes: int) -> Floats:
+    """Return the cosine to each class mean (n, c), the own one without the item; NaN where no other item is."""
     found, inside = trimmed_statistics(features, given, classes)
     centred, centre = found.centred()
     cosines = np.empty((len(given), classes))
@@ -230,12 +239,8 @@ def _one_geometry(features: Any, given: Any, classes: int) -> tuple[Floats, npt.
         mean = found.counts[own, None] * found.means[own] - inside[here, None] * block
         mean = _unit(mean / np.maximum(others, 1)[:, None] - centre)
         cosines[np.arange(start, start + len(own)), own] = np.where(others > 0, (unit * mean).sum(axis=1), np.nan)
-    cosines[:, ~centred.present] = -1.0
-    sign, nearest = _against(cosines, given)
-    alone = np.isnan(sign)
-    sign[alone] = 0.0 if alone.all() else np.median(sign[~alone])
-    nearest[alone] = given[alone]
-    return sign, nearest
+    cosines[:, ~centred.present] = np.nan
+    return cosines
 
 
 def _unit(rows: Floats) -> Floats:
@@ -243,110 +248,100 @@ def _unit(rows: Floats) -> Floats:
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float64)
 
 
-def _by_heart(log: Any, given: Any, contradicted: Any) -> bool:
-    """Whether the network of the log has learnt the labels that are contradicted out of sample."""
-    if not contradicted.any():
-        return False
-    agrees = np.mean([(step[contradicted].argmax(axis=1) == given[contradicted]).mean() for step in log])
-    return bool(agrees >= BY_HEART)
-
-
-def _details(log: Any, given: Any) -> dict[str, Floats]:
+def _dynamics(log: Any, given: Any) -> dict[str, Floats]:
+    """Return what the log says beside: margin, times forgotten, share of its later half that disagrees."""
     predictions = np.stack([step.argmax(axis=1) for step in log])
     late = predictions[len(predictions) // 2 :]
     forgotten = np.asarray(forgetting_events(predictions, given), np.float64)
-    return {"forgotten": forgotten, "disagreement": (late != given).mean(axis=0)}
+    return {"dynamics": -aum(log, given), "forgotten": forgotten, "disagreement": (late != given).mean(axis=0)}
 
 
-def _suggested(
-    given: Any, signs: dict[str, Floats], nearest: dict[str, Any], share: NoiseShare | None
-) -> npt.NDArray[np.int64]:
-    """The likeliest class by model and label together; without logits another one where every sign speaks for it."""
-    if share is not None:
-        return np.asarray(share.posterior.argmax(axis=1), np.int64)
-    votes = np.stack([nearest[name] for name in signs])
-    against = np.stack([sign > 0 for sign in signs.values()])
-    agreed = (votes == votes[0]).all(axis=0) & against.all(axis=0)
-    return np.asarray(np.where(agreed, votes[0], given), np.int64)
+def _suggested(model: NoiseShare, given: Any) -> npt.NDArray[np.int64]:
+    """Return the likeliest class by model and label together, if it is plausible by the model alone."""
+    places = np.arange(len(given))
+    likeliest = model.posterior.argmax(axis=1)
+    return np.asarray(np.where(model.probs[places, likeliest] >= PLAUSIBLE, likeliest, given), np.int64)
 
 
-def _reasons(
-    given: Any, suggested: Any, signs: dict[str, Floats], nearest: dict[str, Any], logits: Any, log: Any
-) -> tuple[str, ...]:
-    """The sign that speaks loudest against each label, of those that speak for the suggested class if any does."""
-    names = list(signs)
-    loud = np.stack([normal_scores(sign) for sign in signs.values()])
-    loud += 100.0 * np.stack([(nearest[name] == suggested) & (signs[name] > 0) for name in names])  # these first
-    late = None
-    if log is not None:
-        half = [step.argmax(axis=1) == given for step in to_numpy(log)[len(log) // 2 :]]
-        late = np.sum(half, axis=0), len(half)
-    probs = np.exp(_log_softmax(to_numpy(logits))) if logits is not None else None
+def _reasons(probs: Floats, suggested: Any, given: Any, names: list[str], series: Any) -> tuple[str, ...]:
+    """Return what the model says of the suggested class (or of the next best one) and of the label."""
+    places = np.arange(len(given))
+    others = probs.copy()
+    others[places, given] = -1.0
+    other = np.where(suggested == given, others.argmax(axis=1), suggested)
+    late = None if series is None else [step.argmax(axis=1) == given for step in series[len(series) // 2 :]]
     words = []
-    for at, place in enumerate(loud.argmax(axis=0)):
-        name, other = names[place], nearest[names[place]][at]
-        if suggested[at] not in (given[at], other):  # what the label itself makes likely, by the confusion
-            name, other = "confidence", suggested[at]
-        if name == "confidence" and probs is not None:
-            words.append(
-                f"out of sample class {other} has {probs[at, other]:.0%}, the label {probs[at, given[at]]:.0%}"
-            )
-        elif name == "geometry":
-            words.append(_nearness(signs[name][at], other) if other != given[at] else ALONE)
-        else:
-            assert late is not None  # noqa: S101 (dynamics come from a log)
-            rank = "is seen more" if signs[name][at] > 0 else "comes second"
-            words.append(f"{late[0][at]} of {late[1]} late checkpoints agree with the label; class {other} {rank}")
+    for at in places:
+        name = names[other[at]] if names else other[at]
+        word = f"Out of sample, class {name} has {probs[at, other[at]]:.0%}, the label {probs[at, given[at]]:.0%}"
+        if late is not None:
+            word += f"; {sum(bool(step[at]) for step in late)} of {len(late)} late checkpoints agree with the label"
+        words.append(f"{word}.")
     return tuple(words)
 
 
-def _named(reason: str, names: Any) -> str:
-    return re.sub(r"\bclass (\d+)", lambda found: str(names[int(found[1])]), reason)
-
-
-def _nearness(far: float, other: int) -> str:
-    if far > 0:
-        return f"nearer to the mean of class {other} ({far:+.2f} in cosine)"
-    if far > -ALMOST:
-        return f"almost as near to the mean of class {other} ({far:+.2f} in cosine)"
-    return f"nearest to the mean of its own class; class {other} comes next ({far:+.2f} in cosine)"
-
-
-def _labels(labels: Any, logits: Any, log: Any, classes: int | None) -> tuple[npt.NDArray[np.int64], int]:
+def _items(
+    features: Any, labels: Any, logits: Any, log: Any, ids: Any
+) -> tuple[ArrayPool, npt.NDArray[np.int64], list[str]]:
+    """Return the items, a class number each (-1: no label), and the names of the classes if they have names."""
     if labels is None:
-        raise BadInput("no labels were given: pass labels=, one class number an item")
-    given = to_numpy(labels)
-    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
-        raise BadInput(f"labels must be one class number an item, got {given.dtype} of shape {given.shape}")
-    outputs = logits if logits is not None else log
-    wide = int(to_numpy(outputs).shape[-1]) if outputs is not None else int(given.max()) + 1
-    over_time: tuple[int, ...] = to_numpy(log).shape if log is not None else ()
-    if logits is not None and len(over_time) == 3 and over_time[2] != wide:
-        raise BadInput(f"logits have {wide} columns and log {over_time[2]}; both must have one a class, in one order")
-    if classes is not None and outputs is not None and classes != wide:
-        raise BadInput(f"classes={classes}, but logits or log have {wide} columns; they must have one a class")
-    count = classes or wide
-    if given.min() < 0 or given.max() >= count:
+        raise BadInput("`labels` is None, expected one class for each item. The order is audit(features, labels).")
+    if features is None:
+        if logits is None and log is None:
+            raise BadInput("`features`, `logits` and `log` are None: an audit needs one of them.")
+        width = to_numpy(logits).shape[:1] if logits is not None else to_numpy(log).shape[1:2]
+        features = np.zeros((*width, 1), np.float32)
+    if _turned(features, labels):
         raise BadInput(
-            f"labels must lie in 0..{count - 1}, got {given.min()}..{given.max()}; leave unlabelled items out"
+            f"`features` must be an array of shape (n, d) and `labels` one class for each item, got shapes "
+            f"{np.shape(features)} and {np.shape(labels)}. The order is audit(features, labels)."
         )
-    if len(np.unique(given)) < 2:
-        raise BadInput(f"all labels are class {given[0]}: an audit compares classes and needs at least two")
-    return given.astype(np.int64), count
+    labels, ids = by_index(features, labels, ids)
+    pool = vector_pool(features, ids)
+    numbers, names = class_numbers(labels, pool)
+    if len(np.unique(numbers[numbers >= 0])) < 2:
+        raise BadInput("`labels` must hold at least two classes, since an audit compares classes.")
+    return pool, numbers, names
+
+
+def _turned(features: Any, labels: Any) -> bool:
+    """Whether features and labels look as if each stood in the other's place."""
+    if isinstance(features, str | Path):
+        return False  # it is no array at all
+    return np.ndim(features) < 2 or (not isinstance(labels, Mapping) and np.ndim(labels) > 1)
+
+
+def _count(given: Any, names: list[str], outputs: Any, series: Any, classes: int | None) -> int:
+    """Return the number of classes, on which all arguments must agree."""
+    told = {
+        "classes": classes,
+        "logits": None if outputs is None else outputs.shape[1],
+        "log": None if series is None else series.shape[2],
+    }
+    widths = {name: width for name, width in told.items() if width is not None}
+    if len(set(widths.values())) > 1:
+        raise BadInput(f"The number of classes differs: {widths}. `logits` and `log` need one column for each class.")
+    if not widths and not names:
+        numbers_as_names(int(given.max()), "`labels`")  # a code of a product is no class number
+    count = next(iter(widths.values()), max(len(names), int(given.max()) + 1))
+    if given.max() >= count or len(names) > count:
+        raise BadInput(f"`labels` must lie in 0..{count - 1}, got {given.max()}. Leave other items out.")
+    return count
+
+
+def _folds(folds: Any, items: int) -> Any:
+    folds = to_numpy(folds)
+    if folds.shape != (items,):
+        raise BadInput(f"`folds` must name a model for each of {items} items, got shape {folds.shape}.")
+    return folds
 
 
 def _array(name: str, given: Any, dimensions: int, items: int) -> Any:
     array = to_numpy(given)
     if array.ndim != dimensions or array.shape[-2] != items:
         shape = {2: f"({items}, ...)", 3: f"(checkpoints, {items}, classes)"}[dimensions]
-        raise BadInput(f"{name} must have shape {shape} for {items} labels, got {array.shape}")
+        raise BadInput(f"`{name}` must have shape {shape} for {items} items, got {array.shape}.")
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))
         raise NotFinite(f"{name}: {len(bad)} values are NaN or infinite, the first at {bad[0].tolist()}")
     return array
-
-
-def _log_softmax(logits: Any) -> Floats:
-    wide = logits.astype(np.float64)
-    wide = wide - wide.max(axis=1, keepdims=True)
-    return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)), np.float64)

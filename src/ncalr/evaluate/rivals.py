@@ -1,8 +1,8 @@
-"""What other libraries say about labels, beside the audit's own doubts: for a second opinion, and for studies."""
+"""Detectors of wrong labels in other libraries, for comparison with the audit on the same probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,20 @@ from ncalr.extras import load
 Floats = npt.NDArray[np.float64]
 
 
+def check_rivals(rivals: Sequence[str]) -> None:
+    """Raise if a detector is unknown or its library is missing, before anything is trained."""
+    for rival in rivals:
+        doubts_of(rival, np.eye(2), np.arange(2))
+
+
 def doubts_of(rival: str, probs: Any, labels: Any) -> Floats:
-    """Doubts (n,) about labels by out-of-sample probabilities (n, c); higher: look sooner."""
+    """Return doubts (n,) about labels by out-of-sample probabilities (n, c); higher: look sooner."""
     check_known("rival", rival, RIVALS)
     return RIVALS[rival](probs, labels)
 
 
 def _cleanlab(probs: Any, labels: Any) -> Floats:
-    """Confident learning (Northcutt et al. 2021): 1 - cleanlab's label quality, by self-confidence, its default."""
+    """Return 1 - cleanlab's label quality by self-confidence, its default (Northcutt et al. 2021)."""
     rank = load("cleanlab.rank", "cleanlab", "the rival cleanlab")
     return np.asarray(1 - rank.get_label_quality_scores(labels, probs, method="self_confidence"), np.float64)
 

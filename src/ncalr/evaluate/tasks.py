@@ -234,7 +234,7 @@ def transfer(subject: Subject, wishes: Wishes) -> Evaluation:
 
 
 def audit(subject: Subject, wishes: Wishes) -> Evaluation:
-    """The estimated share of wrong labels, by networks that were not shown them; and how well they are found."""
+    """Return the estimated share of wrong labels, by networks that were not shown them, and how well they are found."""
     from ncalr.evaluate.audit import audit as judge
     from ncalr.evaluate.audit_run import tolerant_learner
     from ncalr.evaluate.crossfit import crossfit
@@ -244,14 +244,14 @@ def audit(subject: Subject, wishes: Wishes) -> Evaluation:
     own = subject.experiment
     learner = tolerant_learner(own.network, own.recipe, subject.device, progress=False)
     fitted = crossfit(learner, dataset.pool, subject.ids, subject.labels, classes, seed=wishes.seed)
-    found = judge(fitted.features, fitted.logits, subject.labels, fitted.log, classes=classes, folds=fitted.folds)
+    found = judge(fitted.features, subject.labels, logits=fitted.logits, log=fitted.log, folds=fitted.folds)
     assert found.share is not None  # noqa: S101 (cross-fitting gives logits)
     values = {"estimated share wrong": found.share.share, "low": found.share.low, "high": found.share.high}
     wrong = subject.labels != dataset.labels[positions_of(dataset.pool, subject.ids)]
     values["known share wrong"] = float(wrong.mean())
     if wrong.any() and not wrong.all():
-        values["AUROC of the doubts"] = auroc(-found.doubt[~wrong], -found.doubt[wrong])
-        values["average precision of the doubts"] = aupr_out(-found.doubt[~wrong], -found.doubt[wrong])
+        values["AUROC of the doubts"] = auroc(-found.wrong[~wrong], -found.wrong[wrong])
+        values["average precision of the doubts"] = aupr_out(-found.wrong[~wrong], -found.wrong[wrong])
     shown = tuple(name for name in values if name not in ("low", "high"))
     return Evaluation(values, shown, limits=dict.fromkeys(values, SHARE))
 

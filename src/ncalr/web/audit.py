@@ -1,18 +1,15 @@
-"""Which labels look doubtful, for the second queue: the audit of `ncalr.evaluate`, on what the model reads.
+"""Which labels look doubtful, for the second queue: `ncalr.audit` on the vectors that the model reads.
 
-A linear model is trained on all labels but a fifth and guesses that fifth, in the space the project's model reads
-(pixels, words, or embeddings); so every label is guessed by a model that was not shown it, which is what
-`ncalr.evaluate.audit` asks for. The project's own features will not do: in the terminal phase they have collapsed onto
-the means of the labels they were given, right or wrong. The audit gives the chance that each label is wrong, the class
-it may be instead, a reason in words, and the share of wrong labels with its interval.
+Each label is judged by models that were not shown it, in the space the project's model reads (pixels, words, or
+embeddings). The project's own features will not do: in the terminal phase they have collapsed onto the means of the
+labels they were given, right or wrong.
 
-**A poor guesser says nothing about labels.** Where guesses are poor, what they contradict are mostly right labels, and
-a share made of them is an invention (cats and dogs at 32 pixels: 26 to 60 % "wrong" of labels that are all right). So
-nothing is said until the guesses are good: even the low end of the interval of their agreement with the labels leaves
-at most `LEFT` (half) of the mistakes that naming the commonest class each time would make. Before, no label is
-suspected and there is no share.
+**A poor model says nothing about labels**: what it contradicts are mostly right labels. So no label is suspected and no
+share is given until the model is good. Even the low end of the interval of its agreement with the labels must leave at
+most `LEFT` (half) of the mistakes that naming the commonest class each time would make. Labels that are wrong at
+least, by the low end of their share, are not counted against it.
 
-Any function of this signature may take its place (`ncalr.web.worker.Worker(audit=…)`).
+Any function of this signature may take its place (`ncalr.web.worker.Worker(audit=...)`).
 """
 
 from __future__ import annotations
@@ -24,22 +21,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.evaluate.crossfit import cut
 from ncalr.web.shares import wilson
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
-FOLDS = 5
 FEWEST = 20
 LEFT = 0.5
-WIDEST = 256  # directions of long vectors that the guesser reads
-LEAST = 1e-9  # a chance below counts as this one where its logarithm is taken
+WIDEST = 256  # directions of long vectors that the audit reads
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What an audit says about labels (n,)."""
+    """Findings of an audit about labels (n,)."""
 
     suspicion: Floats  # (n,) chance that the label is wrong
     suggestion: Labels  # (n,) the class it may be instead
@@ -50,11 +44,11 @@ class Findings:
 
 
 Audit = Callable[[Any, Labels, int], Findings]
-"""(vectors (n, d), labels (n,), classes) → findings."""
+"""(vectors (n, d), labels (n,), classes) -> findings."""
 
 
 def doubts(vectors: Any, labels: Labels, classes: int) -> Findings:
-    """The audit on guesses of a linear model, and on the vectors themselves; nothing where the guesses are poor.
+    """Return the audit of labels of vectors; nothing where the model is poor.
 
     >>> x = np.concatenate([np.linspace(0, 1, 15), np.linspace(5, 6, 15), [0.5]])[:, None]
     >>> found = doubts(x, np.repeat([0, 1], [15, 16]), 2)
@@ -63,43 +57,21 @@ def doubts(vectors: Any, labels: Labels, classes: int) -> Findings:
     """
     from ncalr.evaluate.audit import audit
 
-    flat = _scaled(np.asarray(vectors, np.float32).reshape(len(vectors), -1))
-    guesses = guessed(flat, labels, classes)
-    right = int((guesses.argmax(axis=1) == labels).sum())
+    found = audit(_narrow(np.asarray(vectors, np.float32).reshape(len(vectors), -1)), labels, classes=classes)
+    assert found.share is not None  # noqa: S101 (there are vectors)
     commonest = np.bincount(labels).max() / len(labels)
-    agrees, asked = right / len(labels), float(1 - LEFT * (1 - commonest))
-    if wilson(right, len(labels))[0] < asked:
-        return Findings(np.zeros(len(labels)), labels, ("",) * len(labels), None, agrees, asked)
-    found = audit(flat, np.log(guesses), labels, classes=classes)
-    assert found.share is not None  # noqa: S101 (there are logits)
+    asked = float(max((1 - LEFT * (1 - commonest)) * (1 - found.share.low), commonest))
+    if wilson(round(found.agreement * len(labels)), len(labels))[0] < asked:
+        return Findings(np.zeros(len(labels)), labels, ("",) * len(labels), None, found.agreement, asked)
     share = (found.share.share, found.share.low, found.share.high)
-    return Findings(found.share.wrong, found.suggested, found.reasons, share, agrees, asked)
+    return Findings(found.wrong, found.suggested, found.reasons, share, found.agreement, asked)
 
 
-def guessed(flat: npt.NDArray[np.float32], labels: Labels, classes: int) -> Floats:
-    """Chances of every class (n, c), for each item by a linear model that was not shown its label."""
-    from sklearn.linear_model import LogisticRegression
+def _narrow(flat: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return long vectors by the directions in which they differ most."""
+    if min(flat.shape) <= WIDEST:
+        return flat
+    from sklearn.utils.extmath import randomized_svd
 
-    chances = np.full((len(labels), classes), LEAST)
-    fold = cut(labels, FOLDS)
-    for number in range(FOLDS):
-        here = fold == number
-        present = np.unique(labels[~here])
-        if len(present) == 1:
-            chances[here, present[0]] = 1.0
-        else:
-            model = LogisticRegression(C=10.0, max_iter=200).fit(flat[~here], labels[~here])
-            chances[np.ix_(here, present)] = np.maximum(model.predict_proba(flat[here]), LEAST)
-    return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
-
-
-def _scaled(flat: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Around their centre, of length 1 on average; long vectors by the directions in which they differ most."""
-    centred = flat - flat.mean(axis=0)
-    if min(centred.shape) > WIDEST:
-        from sklearn.utils.extmath import randomized_svd
-
-        along, lengths, _ = randomized_svd(centred, WIDEST, random_state=0)
-        centred = along * lengths
-    size = np.sqrt((centred**2).sum(axis=1).mean())
-    return np.asarray(centred / size if size > 0 else centred, np.float32)
+    along, lengths, _ = randomized_svd(flat - flat.mean(axis=0), WIDEST, random_state=0)
+    return np.asarray(along * lengths, np.float32)
