@@ -18,6 +18,11 @@ class Scored:
     parts: Mapping[str, Any] = field(default_factory=dict)
     rescore: Callable[[Any], Scored] | None = None
 
+    def at(self, rows: Any) -> Scored:
+        """Return the scores of some of the items."""
+        scores = None if self.scores is None else self.scores[rows]
+        return Scored(scores, {name: part[rows] for name, part in self.parts.items()}, self.rescore)
+
     def again(self, evidence: Any) -> Scored:
         """The same strategy's scores under other evidence."""
         assert self.rescore is not None, "scored without a strategy"  # noqa: S101 (a bug of ours, not of the caller)

@@ -65,6 +65,16 @@ def parse(text: str) -> Spec:
     raise BadInput(f"{shown}; write it as name or name(option=value, ...)")
 
 
+def without_copies(strategy: str | Spec) -> Spec:
+    """Return the strategy with `copies=drop`, unless it says itself what to do with near-copies.
+
+    >>> str(without_copies("ncal(fusion=rank)")), str(without_copies("ncal(copies=keep)"))
+    ('ncal(fusion=rank, copies=drop)', 'ncal(copies=keep)')
+    """
+    found = parse(strategy) if isinstance(strategy, str) else strategy
+    return Spec(found.name, {**found.options, "copies": found.options.get("copies", "drop")})
+
+
 def cut(text: str) -> tuple[str, str]:
     """A name that may be no word, as a path or a model of a hub, and the options in the brackets at its end.
 
