@@ -55,12 +55,13 @@ def query(
     """The k pool items to label next, most wanted first.
 
     `strategy` is a name (`ncalr strategies` lists them) or a spec such as `"ncal(fusion=rank)"`; options may also be
-    given as keywords, `select=` among them, and `copies="drop"`, which picks at most one of a group of near-copies
-    (`ncalr.acquire.copies`; `features` are needed to find them). Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
-    in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `ids` name the pool items
-    (positions if none are given), `exclude` lists ids not to pick (a note says how many are of no pool item), `seed`
-    decides ties and draws. `device` is where to compute ("cpu", "cuda"); without it, where the arrays are. `least` asks
-    for so many of the least wanted items too, for somebody who wants to see the other end.
+    given as keywords, `select=` among them. Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
+    in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `copies="drop"` picks at
+    most one of a group of near-copies, and none of a labelled item, by `features` and `labelled_features`
+    (`ncalr.acquire.copies`). `ids` name the pool items (positions if none are given), `exclude` lists ids not to pick
+    (a note says how many are of no pool item), `seed` decides ties and draws. `device` is where to compute ("cpu",
+    "cuda"); without it, where the arrays are. `least` asks for so many of the least wanted items too, for somebody who
+    wants to see the other end.
 
     >>> import numpy as np
     >>> probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]])

@@ -65,14 +65,14 @@ def parse(text: str) -> Spec:
     raise BadInput(f"{shown}; write it as name or name(option=value, ...)")
 
 
-def without_copies(strategy: str | Spec) -> Spec:
-    """Return the strategy with `copies=drop`, unless it says itself what to do with near-copies.
+def with_defaults(strategy: str | Spec, **options: Any) -> Spec:
+    """Return the strategy with these options, those that it names itself left as they are.
 
-    >>> str(without_copies("ncal(fusion=rank)")), str(without_copies("ncal(copies=keep)"))
+    >>> str(with_defaults("ncal(fusion=rank)", copies="drop")), str(with_defaults("ncal(copies=keep)", copies="drop"))
     ('ncal(fusion=rank, copies=drop)', 'ncal(copies=keep)')
     """
     found = parse(strategy) if isinstance(strategy, str) else strategy
-    return Spec(found.name, {**found.options, "copies": found.options.get("copies", "drop")})
+    return Spec(found.name, {**found.options, **{n: v for n, v in options.items() if n not in found.options}})
 
 
 def cut(text: str) -> tuple[str, str]:
