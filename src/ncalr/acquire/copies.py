@@ -116,21 +116,25 @@ def distinct(select: Callable[[Array, int], Selection], n: int, k: int, copies: 
         found = chosen.positions[copies.among(chosen.positions, k)]
         if not len(found) and ahead == k:
             break
-        first = first or len(found)
+        first = first or len(found)  # among k, before any was left out
         rest, left = np.setdiff1d(rest, found), np.concatenate([left, found])
         if len(rest) < k:
-            filled = k - len(rest)
-            chosen = _filled(select(rest, len(rest)) if len(rest) else Selection(rest), left[:filled])
+            chosen, filled = _filled(select(rest, len(rest)) if len(rest) else Selection(rest), left, k, copies)
             break
         ahead = min(2 * ahead, len(rest)) if 8 * len(found) > ahead else k
         chosen = select(rest, ahead)
     return replace(chosen, notes=(*chosen.notes, *note_dropped(copies, k, first, filled)))
 
 
-def _filled(chosen: Selection, others: Array) -> Selection:
-    """Return a selection with more items behind it, which add nothing."""
-    values = None if chosen.values is None else np.concatenate([chosen.values, np.zeros(len(others))])
-    return replace(chosen, positions=np.concatenate([chosen.positions, others]), values=values)
+def _filled(chosen: Selection, left: Array, k: int, copies: Copies) -> tuple[Selection, int]:
+    """Return k items, near-copies behind the others (they add nothing: value 0), and how many near-copies those are."""
+    found = copies.among(chosen.positions)
+    others = np.flatnonzero(~found)[:k]
+    positions = np.concatenate([chosen.positions[others], left, chosen.positions[found]])[:k]
+    values = None if chosen.values is None else np.zeros(k)
+    if values is not None and chosen.values is not None:
+        values[: len(others)] = chosen.values[others]
+    return replace(chosen, positions=positions, values=values), k - len(others)
 
 
 def note_dropped(copies: Copies, k: int, found: int, filled: int) -> tuple[str, ...]:

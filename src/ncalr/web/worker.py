@@ -322,7 +322,7 @@ def _chosen(
 ) -> Any:
     """What the strategy picks from all that are not kept apart; nothing where there are none.
 
-    The first places are without near-copies, those behind them are as the strategy orders them.
+    Near-copies come behind the first places (`GREEDY`).
     """
     if not count:
         return None
@@ -331,7 +331,9 @@ def _chosen(
     if count <= GREEDY:
         return first
     whole = query(strategy, count, copies="keep", **given)
-    return whole.at(np.argsort(~np.isin(whole.ids, first.ids), kind="stable"))
+    place = {item: at for at, item in enumerate(whole.ids.tolist())}
+    ahead = np.array([place[item] for item in first.ids.tolist() if item in place], np.intp)
+    return whole.at(np.concatenate([ahead, np.setdiff1d(np.arange(len(whole)), ahead)]))
 
 
 def _interleave(first: list[int], drawn: list[int], places: list[bool]) -> list[tuple[int, bool]]:
