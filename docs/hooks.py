@@ -90,7 +90,7 @@ def _strategy_page(strategy: Any) -> str:
         "needs": _names(strategy.needs) or "nothing",
         "uses if given": _names(strategy.wants),
         "picks by": f"[`{strategy.select}`](../selectors/{parse(strategy.select).name}.md)",
-        "options": ", ".join([*_options(strategy), *means]),
+        "options": ", ".join([*_options(strategy), *means, "`copies=keep` (or `drop`)"]),
         "cost": strategy.cost,
         "source": strategy.cites,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,11 @@ class Scored:
     scores: Any  # (n,) on the backend, or None
     parts: Mapping[str, Any] = field(default_factory=dict)
     rescore: Callable[[Any], Scored] | None = None
+
+    def at(self, rows: Any) -> Scored:
+        """Return the scores of some of the items."""
+        scores = None if self.scores is None else self.scores[rows]
+        return Scored(scores, {name: part[rows] for name, part in self.parts.items()}, self.rescore)
 
     def again(self, evidence: Any) -> Scored:
         """The same strategy's scores under other evidence."""
@@ -47,6 +52,12 @@ class Picks:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def at(self, places: Any) -> Picks:
+        """Return some of the picks, in this order."""
+        parts = {name: values[places] for name, values in self.parts.items()}
+        control = None if self.control is None else self.control[places]
+        return replace(self, ids=self.ids[places], scores=self.scores[places], parts=parts, control=control)
 
     def __repr__(self) -> str:
         """A few of them, and the notes: all is in `ids`, `scores` and `parts`."""

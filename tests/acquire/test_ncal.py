@@ -463,23 +463,6 @@ def test_a_part_that_tells_nothing_is_said(backend):
     assert query("cmap", 10, **still).notes == ()
 
 
-def test_copies_among_the_picks_are_said(backend):
-    given = problem(4)
-    twice = {name: np.concatenate([rows, rows]) for name, rows in given.items() if len(rows) == 300}
-    twice["checkpoint_predictions"] = np.concatenate([given["checkpoint_predictions"]] * 2, axis=1)
-    twice |= {name: given[name] for name in ("labelled_features", "labels")}
-    (note,) = query("ncal", 10, **twice).notes
-    assert note.startswith(
-        "the 10 picks are 5 different items, the others copies of them: leave copies out of the pool"
-    )
-    assert note.endswith("or spread the picks over the best items (select=filtered)")
-    assert query("ncal(select=filtered)", 10, **twice).notes == (), "the advice helps"
-    few = {name: rows[:300:60] if name == "features" else rows for name, rows in given.items()}
-    five = {"features": np.concatenate([few["features"]] * 4), "labelled_features": given["labelled_features"]}
-    (note,) = query("coreset", 10, **five).notes
-    assert note.endswith("leave copies out of the pool"), "nothing would spread them further"
-
-
 @pytest.mark.parametrize("select", ["k_center", "kmeans_pp", "typical"])
 def test_scores_that_a_selector_does_not_look_at_are_no_reason(select, backend):
     """These are the picks of the selector alone; the note says so, and no part is shown as the reason."""

@@ -182,6 +182,23 @@ def test_without_a_control_arm_the_order_is_the_strategys(shop):
     assert "badge_rank" not in (ranked[0].why or {})
 
 
+@pytest.mark.parametrize("strategy", ["margin", "badge", "margin(copies=keep)"])
+def test_near_copies_come_behind_the_first_places(strategy):
+    """Label Studio gets the same order. All items stay in the queue."""
+    rng = np.random.default_rng(0)
+    item = np.repeat(np.arange(200), 4)
+    rows = np.repeat(rng.normal(size=(200, 12)), 4, axis=0) + 0.01 * rng.normal(size=(800, 12))
+    pool, truth = ArrayPool(rows.astype(np.float32)), (rows[:, 0] > 0).astype(int)
+    rules = projects.Settings(strategy=strategy, control=0.0)
+    needs = needs_of(strategy) | {"logits", "features", "labelled_features", "labels"}
+    job = Job(pool, pool.ids[:80:4], truth[:80:4], 2, needs=needs)
+    ranked = [place.item_id for place in order(Choice(freedom=1.0).learner().fit(job), strategy, rules, 1, 2)]
+    assert len(set(ranked)) == len(ranked)
+    assert strategy == "badge" or len(ranked) == 780
+    first = set(item[ranked[:100]].tolist())
+    assert (len(first) == 100 and min(first) >= 20) == ("keep" not in strategy)
+
+
 def test_the_journal_replays_to_what_people_decided(shop):
     desk, worker, truth = shop
     label(desk, truth, 19)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ncalr.acquire import door
+from ncalr.acquire.copies import UNSEEN, Copies, distinct, note_kept
 from ncalr.acquire.evidence import Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, Strategy
 from ncalr.acquire.rehearsal import rehearsed
-from ncalr.acquire.remarks import copies, idle, unheard
+from ncalr.acquire.remarks import idle, unheard
 from ncalr.acquire.scoring import score
 from ncalr.acquire.select.top_k import best
 from ncalr.acquire.spec import Spec
@@ -55,10 +56,12 @@ def query(
 
     `strategy` is a name (`ncalr strategies` lists them) or a spec such as `"ncal(fusion=rank)"`; options may also be
     given as keywords, `select=` among them. Arrays are NumPy or torch, in memory, memory-mapped or on a GPU; the table
-    in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `ids` name the pool items
-    (positions if none are given), `exclude` lists ids not to pick (a note says how many are of no pool item), `seed`
-    decides ties and draws. `device` is where to compute ("cpu", "cuda"); without it, where the arrays are. `least` asks
-    for so many of the least wanted items too, for somebody who wants to see the other end.
+    in `ncalr.acquire.evidence` says what each is, and only what the strategy needs is read. `copies="drop"` picks at
+    most one of a group of near-copies, and none of a labelled item, by `features` and `labelled_features`
+    (`ncalr.acquire.copies`). `ids` name the pool items (positions if none are given), `exclude` lists ids not to pick
+    (a note says how many are of no pool item), `seed` decides ties and draws. `device` is where to compute ("cpu",
+    "cuda"); without it, where the arrays are. `least` asks for so many of the least wanted items too, for somebody who
+    wants to see the other end.
 
     >>> import numpy as np
     >>> probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]])
@@ -126,10 +129,10 @@ def picks_of(
 ) -> Picks:
     """Select among scored items: the one place where positions become ids."""
     lottery = Lottery(seed, ids)
-    chosen: Selection = plan.select(scored, evidence.only(plan.select.needs | plan.select.wants), k, lottery)
+    chosen = _chosen(plan, evidence, scored, k, lottery)
     if plan.unheard:
         scored = Scored(None)
-    chosen = replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored, chosen)))
+    chosen = replace(chosen, notes=(*chosen.notes, *_notes(plan, evidence, scored)))
     picks = _picks(plan, evidence, scored, chosen, ids)
     if not least or scored.scores is None:
         return picks
@@ -137,15 +140,33 @@ def picks_of(
     return replace(picks, least=_picks(plan, evidence, scored, other_end, ids))
 
 
-def _notes(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection) -> tuple[str, ...]:
-    """What to say about scores that had no part in it, parts of them that tell nothing, and picks that are copies."""
-    selector = plan.select.selector
-    deaf = unheard(plan.strategy.name, selector.name) if plan.unheard else ()
+def _chosen(plan: Plan, evidence: Evidence, scored: Scored, k: int, lottery: Lottery) -> Selection:
+    """Select, without near-copies where the plan says so; where it does not, a note counts them."""
+    seen = evidence.only(plan.select.needs | plan.select.wants)
+
+    def select(rest: Any, count: int) -> Selection:
+        if len(rest) == evidence.n:
+            return plan.select(scored, seen, count, lottery)  # type: ignore[no-any-return]
+        part: Selection = plan.select(scored.at(rest), seen.at(rest), count, lottery.at(rest))
+        return replace(part, positions=rest[part.positions])
+
+    drops = plan.copies == "drop"
+    if "features" not in evidence.given:
+        chosen = select(range(evidence.n), k)
+        return replace(chosen, notes=(*chosen.notes, UNSEEN)) if drops else chosen
+    copies = Copies.of(evidence, lottery, labelled=drops and "labelled_features" in evidence.given)
+    if drops:
+        return distinct(select, evidence.n, k, copies)
+    chosen = select(range(evidence.n), k)
+    return replace(chosen, notes=(*chosen.notes, *note_kept(copies, chosen.positions)))
+
+
+def _notes(plan: Plan, evidence: Evidence, scored: Scored) -> tuple[str, ...]:
+    """What to say about scores that had no part in it, and parts of them that tell nothing."""
+    deaf = unheard(plan.strategy.name, plan.select.selector.name) if plan.unheard else ()
     several = len(scored.parts) > 1 and evidence.n > 1
     flat = [name for name, part in scored.parts.items() if several and bool(part.max() == part.min())]
-    given = "features" in evidence.given
-    rows = evidence.backend.numpy(evidence.take("features", chosen.positions)) if given else ()
-    return (*deaf, *idle(flat, scored.parts), *copies(rows, selector.spreads or plan.strategy.score is None))
+    return (*deaf, *idle(flat, scored.parts))
 
 
 def _picks(plan: Plan, evidence: Evidence, scored: Scored, chosen: Selection, ids: Any) -> Picks:

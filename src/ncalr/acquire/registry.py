@@ -107,6 +107,7 @@ class Plan:
     options: dict[str, Any]
     select: Bound
     means: str = "mean"
+    copies: str = "keep"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -116,7 +117,8 @@ class Plan:
     @property
     def wants(self) -> frozenset[str]:
         """Evidence that is used where given."""
-        return self.strategy.wants | self.select.wants
+        found = {"features", "labelled_features"} if self.copies == "drop" else set()
+        return self.strategy.wants | self.select.wants | found
 
     @property
     def unheard(self) -> bool:
@@ -126,6 +128,9 @@ class Plan:
 
 MEANS = ("mean", "trimmed", "median")
 """How class means are found: plainly, or so that wrong labels cannot drag them away (`ncalr.geometry.robust`)."""
+
+COPIES = ("keep", "drop")
+"""What to do with near-copies of picks and of labelled items (`ncalr.acquire.copies`)."""
 
 FILES = "NCALR_STRATEGIES"
 """The variable that names files with strategies of one's own: workers of an experiment inherit it."""
@@ -198,8 +203,9 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
     """The plan for a strategy given by name, by spec or as an object; `options` come on top of the spec's.
 
     An option that the strategy does not have goes to its selector: `probcover(radius=0.5)`. Every strategy that uses
-    class statistics takes `means`, which says how the class means are found (`MEANS`). Values of options are tried on
-    a made-up pool (`rehearsal.py`).
+    class statistics takes `means`, which says how the class means are found (`MEANS`), and every strategy takes
+    `copies`, which says what to do with near-copies (`COPIES`). Values of options are tried on a made-up pool
+    (`rehearsal.py`).
     """
     if isinstance(spec, Strategy):
         made, given = spec, dict(options or {})
@@ -215,12 +221,14 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
     whole = Spec(made.name, dict(given))
     means = given.pop("means", "mean") if "statistics" in made.needs else "mean"
     check_known("way to find class means", means, MEANS)
+    copies = given.pop("copies", "keep")
+    check_known("value of copies called", copies, COPIES)
     select = bind(given.pop("select", None) or made.select)
     mine = {name: value for name, value in given.items() if name in made.options}
     rest = {name: value for name, value in given.items() if name not in mine}
     for name in rest:
         if name not in select.selector.options:
-            shared = ["select", "means"] if "statistics" in made.needs else ["select"]
+            shared = ["select", "copies", *(["means"] if "statistics" in made.needs else [])]
             known_options = [*made.options, *select.selector.options, *shared]
             arrays = sorted({*SHAPES, "statistics"})
             raise unknown(f"option of strategy {made.name!r} called", name, known_options, also=arrays)
@@ -233,7 +241,7 @@ def resolve(spec: str | Spec | Strategy, options: Mapping[str, Any] | None = Non
             f"means={means} does not go with select={select.selector.name}: that adds its picks to the class "
             f"statistics one by one, and {means} statistics cannot be merged or updated; leave one of the two out"
         )
-    return Plan(whole, made, mine, select, means)
+    return Plan(whole, made, mine, select, means, copies)
 
 
 def bind(spec: str | Spec | Bound) -> Bound:

@@ -1,4 +1,4 @@
-"""What is said beside picks: that they were drawn at random, that a score had no part in them, that some are copies."""
+"""Notes on picks: that they were drawn at random, that a score had no part in them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,4 @@ def unheard(strategy: str, selector: str) -> tuple[str, ...]:
     return (
         f"select={selector} looks at no scores: those of {strategy} chose nothing among these items; "
         f"select=filtered(then={selector}) takes the best by score first",
-    )
-
-
-def copies(features: Any, spread: bool = False) -> tuple[str, ...]:
-    """A note where picks have the same features (k, d) to the last bit; `spread`: no selector would avoid them."""
-    different = len({row.tobytes() for row in features})
-    if different == len(features):
-        return ()
-    return (
-        f"the {len(features)} picks are {different} different items, the others copies of them: leave copies out of "
-        f"the pool{'' if spread else ', or spread the picks over the best items (select=filtered)'}",
     )

@@ -65,6 +65,16 @@ def parse(text: str) -> Spec:
     raise BadInput(f"{shown}; write it as name or name(option=value, ...)")
 
 
+def with_defaults(strategy: str | Spec, **options: Any) -> Spec:
+    """Return the strategy with these options, those that it names itself left as they are.
+
+    >>> str(with_defaults("ncal(fusion=rank)", copies="drop")), str(with_defaults("ncal(copies=keep)", copies="drop"))
+    ('ncal(fusion=rank, copies=drop)', 'ncal(copies=keep)')
+    """
+    found = parse(strategy) if isinstance(strategy, str) else strategy
+    return Spec(found.name, {**found.options, **{n: v for n, v in options.items() if n not in found.options}})
+
+
 def cut(text: str) -> tuple[str, str]:
     """A name that may be no word, as a path or a model of a hub, and the options in the brackets at its end.
 

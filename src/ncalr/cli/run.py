@@ -109,13 +109,14 @@ def reproduce(
     engine: Engine = "",
     address: Address = None,
 ) -> None:
-    """Run one of the paper's protocols, with its budgets."""
-    from ncalr.acquire.spec import split
+    """Run one of the paper's protocols, with its budgets; near-copies are picked as the strategies pick them."""
+    from ncalr.acquire.spec import split, with_defaults
     from ncalr.lab.protocols import STRATEGIES, protocol
     from ncalr.learn.recipes import recipe as known_recipe
 
     found = protocol(name)
-    experiment = found.experiment(tuple(split(strategies)) if strategies else STRATEGIES, seeds, recipe)
+    rules = tuple(str(with_defaults(one, copies="keep")) for one in (split(strategies) if strategies else STRATEGIES))
+    experiment = found.experiment(rules, seeds, recipe)
     known_recipe(recipe)
     print(f"{name}: {found.about}; {experiment.network}, recipe {recipe}, {seeds} seeds")
     print("labels: " + ", ".join(f"{budget:,}" for budget in experiment.budgets))

@@ -54,7 +54,9 @@ def _print_tables() -> None:
         entry(c.name, c.summary, {"options": _written(c.options)})
     console.print(
         "\nOptions go in brackets: ncal(fusion=rank), ncal(select=filtered(multiple=3)). An option that a strategy "
-        "does not have goes to its selector; those that use class means take means=mean, trimmed or median.",
+        "does not have goes to its selector; those that use class means take means=mean, trimmed or median. Of "
+        "near-copies, copies=drop picks at most one (the default of suggest, run and label), copies=keep as many as "
+        "come (the default of query).",
         markup=False,
         highlight=False,
     )

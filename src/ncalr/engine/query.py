@@ -27,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire import door
+from ncalr.acquire.copies import UNSEEN, Copies, first_drawn, note_dropped, note_kept
 from ncalr.acquire.evidence import POOL_AXIS, Evidence, source_of
 from ncalr.acquire.query import picks_of, query, statistics_of
 from ncalr.acquire.registry import Plan, Strategy, call
 from ncalr.acquire.rehearsal import rehearsed
-from ncalr.acquire.remarks import copies, idle, lots
+from ncalr.acquire.remarks import idle, lots
 from ncalr.acquire.scoring import score, scored_by
 from ncalr.acquire.select.spaces import Points, Space, chunks
 from ncalr.acquire.spec import Spec
@@ -43,7 +44,7 @@ from ncalr.engine.lazy import as_evidence
 from ncalr.engine.tally import Tally
 from ncalr.engine.work import GUESSES, Work
 from ncalr.errors import BadInput
-from ncalr.kernels import as_kind, choose
+from ncalr.kernels import as_kind, choose, to_numpy
 from ncalr.types import Picks
 
 Array = npt.NDArray[Any]
@@ -164,11 +165,33 @@ class _Query:
 
     def _best(self, work: Work) -> Picks:
         tally, order, scores = self._ranked(work)
+        copies, drops, n = self._copies(work), self.plan.copies == "drop", self.n - self.left_out
+        notes: tuple[str, ...] = (UNSEEN,) if drops and copies is None else ()
+        if copies is not None and not drops:
+            notes = note_kept(copies, tally.position[order])
+        elif copies is not None and self.k < n and (first := int(copies.among(tally.position[order]).sum())):
+            tally, order, scores = self._ranked(replace(work, k=min(self.candidates, n), shared={}))
+            found = copies.among(tally.position[order], self.k)
+            others = np.flatnonzero(~found)[: self.k]
+            filling = np.flatnonzero(found)[: self.k - len(others)]
+            order = order[np.concatenate([others, filling])]
+            notes = note_dropped(copies, self.k, first, len(filling))
         positions = tally.position[order]
         parts = {name: tally.parts[order, at] for at, name in enumerate(tally.names)}
-        rows = self.store["features"][positions] if "features" in self.used else ()
-        notes = (*lots(scores[order], self.n - self.left_out), *idle(self.flat, tally.names), *copies(rows))
+        notes = (*lots(scores[order], n), *notes, *idle(self.flat, tally.names))
         return Picks(self._ids(positions), scores[order], parts, str(self.plan.spec), notes)
+
+    def _copies(self, work: Work) -> Copies | None:
+        """The near-copies of the pool, by the random sample that `ncalr.query` takes; None without features."""
+        if "features" not in self.used:
+            return None
+        features = self.store["features"]
+        ids_only = replace(work, columns=(), given={})
+        keys, positions = map(np.concatenate, zip(*self.engine.map(ids_only.drawn, work.units()), strict=True))
+        sample = np.sort(positions[first_drawn(keys)])
+        drops = self.plan.copies == "drop" and "labelled_features" in self.arrays
+        known = to_numpy(self.arrays["labelled_features"]) if drops else None
+        return Copies(lambda rows: features[rows], sample, self.n - self.left_out, known)
 
     def _ranked(self, work: Work) -> tuple[Tally, Array, Array]:
         """The tally of the pool, its best candidates in order, and the scores of all its candidates."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.acquire import door
+from ncalr.acquire.copies import first_drawn
 from ncalr.acquire.evidence import POOL_AXIS, Evidence
 from ncalr.acquire.lottery import Lottery
 from ncalr.acquire.registry import Plan, call, resolve
@@ -129,6 +130,14 @@ class Work:
             tally.add(value, group, Lottery(self.seed, chunk.ids).keys, chunk.positions, columns)
         tally.settle()
         return tally
+
+    def drawn(self, unit: Rows, _hint: Any = None) -> tuple[Array, Array]:
+        """Return the lottery keys and the positions of the open items among some rows that a random sample may hold."""
+        chunks = [chunk for chunk in self.chunks(unit) if chunk.evidence.n]
+        keys = np.concatenate([np.zeros(0, np.uint64), *(Lottery(self.seed, chunk.ids).keys() for chunk in chunks)])
+        positions = np.concatenate([np.zeros(0, np.int64), *(chunk.positions[:] for chunk in chunks)])
+        first = first_drawn(keys)
+        return keys[first], positions[first]
 
     def gather(self, unit: Rows, _hint: Any = None) -> tuple[Rows, dict[str, Array]]:
         """The parts of the scores of every open item of some rows."""

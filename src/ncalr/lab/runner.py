@@ -240,7 +240,8 @@ def _first_needs(parts: Sequence[Part]) -> dict[tuple[str, str | None], frozense
     found: dict[tuple[str, str | None], frozenset[str]] = {}
     for part in parts:
         one, key = part.experiment, (part.experiment.dataset, part.recipe)
-        found[key] = found.get(key, frozenset()) | needs_of(*one.strategies) | policy(one.answers).needs
+        rules = [Plan(strategy, one.budgets).rule for strategy in one.strategies]
+        found[key] = found.get(key, frozenset()) | needs_of(*rules) | policy(one.answers).needs
     return found
 
 

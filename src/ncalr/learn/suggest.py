@@ -23,6 +23,7 @@ from ncalr.acquire.door import check_k, counted_from_one, open_positions
 from ncalr.acquire.lottery import check_seed
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
+from ncalr.acquire.spec import with_defaults
 from ncalr.data.embeddings import UNLABELLED, by_index, vector_pool
 from ncalr.data.pool import ArrayPool, Pool, positions_of
 from ncalr.dynamics.recorder import MOST_CLASSES
@@ -73,6 +74,9 @@ def suggest(
     labelled ones, `classes` is their number where the labels do not show it. The notes of the picks say how the head
     learnt.
 
+    At most one of a group of near-copies is picked, and none of a labelled item; `strategy="ncal(copies=keep)"` keeps
+    them.
+
     `control` is the share of the picks that are drawn at random, as `ncalr.forecast` needs them: `picks.control` says
     which. Neither the strategy nor the head reads their labels. Keep `control` and `seed` the same in every round.
 
@@ -95,7 +99,8 @@ def suggest(
     pool = vector_pool(features, ids)
     labels, names = class_numbers(labels, pool)
     classes = classes or len(names) or None
-    known, needs, ids = labels >= 0, needs_of(strategy), pool.ids
+    rule = with_defaults(strategy, copies="drop")
+    known, needs, ids = labels >= 0, needs_of(rule), pool.ids
     if known.all():
         raise BadInput(
             f"all {len(pool)} items have a label: there is nothing left to suggest; of a table its column label "
@@ -119,7 +124,7 @@ def suggest(
     if len(evidence["ids"]) == len(pool) and learnt.any():
         others = ids[learnt] if others is None else np.concatenate([ids[learnt], others])
     count = classes or int(labels.max()) + 1 or None
-    picks = query(strategy, k - len(drawn), **evidence, classes=count, exclude=others, seed=seed)
+    picks = query(rule, k - len(drawn), **evidence, classes=count, exclude=others, seed=seed)
     picks = replace(picks, notes=(*notes, *picks.notes))
     return with_control(picks, drawn) if len(drawn) else picks
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ import numpy as np
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
 from ncalr.acquire.rehearsal import rehearsed
+from ncalr.acquire.spec import Spec, with_defaults
 from ncalr.data.fingerprint import Fingerprint
 from ncalr.data.pool import Pool
 from ncalr.data.received import reading
@@ -78,6 +79,11 @@ class Plan:
             raise BadInput(f"control must lie in 0..1, got {self.control!r}")
 
     @cached_property
+    def rule(self) -> Spec:
+        """The strategy as it is run: of near-copies at most one in a batch, unless it says `copies=keep`."""
+        return with_defaults(self.strategy, copies="drop")
+
+    @cached_property
     def policy(self) -> Policy:
         """How often to ask about an item."""
         return policy(self.answers)
@@ -122,7 +128,7 @@ def rounds(plan: Plan, setting: Setting, journal: Journal) -> Generator[Job, Mod
             plan.classes,
             seed=plan.seed,
             round=number,
-            needs=needs_of(plan.strategy) | plan.policy.needs | ({"logits"} if plan.control else set()),
+            needs=needs_of(plan.rule) | plan.policy.needs | ({"logits"} if plan.control else set()),
             watch=_open_ids(setting.pool, state),
             soft=state.targets(plan.classes),
             folder=training_folder(journal.folder),
@@ -459,7 +465,7 @@ def _pick(plan: Plan, model: Model, k: int, number: int) -> tuple[list[Any], Lin
         places = {item: at for at, item in enumerate(model.watched.tolist())}
         line["control"] = {"ids": control, "predicted": [int(outputs[places[item]].argmax()) for item in control]}
     picks = query(
-        plan.strategy,
+        plan.rule,
         k - drawn,
         least=LEAST,
         ids=model.watched,
@@ -483,14 +489,13 @@ def _next_best(plan: Plan, model: Model, asked: list[Any], count: int, number: i
     if not k:
         return [], {}
     picks = query(
-        plan.strategy, k, ids=model.watched, classes=plan.classes or None, seed=[plan.seed, number], **_evidence(model)
+        plan.rule, k, ids=model.watched, classes=plan.classes or None, seed=[plan.seed, number], **_evidence(model)
     )
     ids = picks.ids.tolist()
     found = _others(ids, asked, count)
     at = {item: place for place, item in enumerate(ids)}
     places = np.array([at[item] for item in found], np.intp)
-    parts = {name: values[places] for name, values in picks.parts.items()}
-    return found, _reasons(replace(picks, ids=picks.ids[places], scores=picks.scores[places], parts=parts))
+    return found, _reasons(picks.at(places))
 
 
 def _others(ids: list[Any], asked: list[Any], count: int) -> list[Any]:

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, select, update
 
 from ncalr.acquire.query import query
 from ncalr.acquire.registry import resolve
+from ncalr.acquire.spec import with_defaults
 from ncalr.data.pool import ArrayPool, positions_of
 from ncalr.data.words import Words
 from ncalr.errors import NcalrError
@@ -319,10 +320,20 @@ def order(model: Any, strategy: str, rules: Settings, epoch: int, classes: int) 
 def _chosen(
     strategy: str, count: int, ids: Any, kept: Any, evidence: dict[str, Any], classes: int, seed: list[int]
 ) -> Any:
-    """What the strategy picks from all that are not kept apart; nothing where there are none."""
+    """What the strategy picks from all that are not kept apart; nothing where there are none.
+
+    Near-copies come behind the first places (`GREEDY`).
+    """
     if not count:
         return None
-    return query(strategy, count, ids=ids, classes=classes, seed=seed, exclude=kept if len(kept) else None, **evidence)
+    given = {"ids": ids, "classes": classes, "seed": seed, "exclude": kept if len(kept) else None, **evidence}
+    first = query(with_defaults(strategy, copies="drop"), min(count, GREEDY), **given)
+    if count <= GREEDY:
+        return first
+    whole = query(strategy, count, copies="keep", **given)
+    place = {item: at for at, item in enumerate(whole.ids.tolist())}
+    ahead = np.array([place[item] for item in first.ids.tolist() if item in place], np.intp)
+    return whole.at(np.concatenate([ahead, np.setdiff1d(np.arange(len(whole)), ahead)]))
 
 
 def _interleave(first: list[int], drawn: list[int], places: list[bool]) -> list[tuple[int, bool]]:

@@ -37,10 +37,5 @@ def filtered(
         raise BadInput(f"multiple must be at least 1, got {multiple}")
     kept = best(wanted_scores(scored, "filtered"), min(round(multiple * k), evidence.n), evidence, lottery)
     kept = np.sort(kept)
-    inner = bind(then)(
-        Scored(scored.scores[kept], {name: part[kept] for name, part in scored.parts.items()}, scored.rescore),
-        evidence.at(kept),
-        k,
-        lottery.at(kept),
-    )
+    inner = bind(then)(scored.at(kept), evidence.at(kept), k, lottery.at(kept))
     return Selection(kept[inner.positions], None, inner.notes)
