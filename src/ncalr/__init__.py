@@ -3,7 +3,7 @@
     ncalr.suggest(vectors, labels, k=500)           the next items to label, from vectors and the labels so far
     ncalr.audit(vectors, labels)                  which of those labels to check again
     ncalr.forecast(vectors, labels, 500)            what 500 more labels will bring: when to stop
-    ncalr.query("ncal", 500, features=…, …)       the next items, from the arrays of your own model
+    ncalr.query("ncal_coverage", 500, features=…)     the next items, from the arrays of your own model
     ncalr.audit(features, labels, logits=…)       the same from the arrays of your own model
     ncalr.Recorder(items, classes)                what your training loop tells `query`
     ncalr.query_pool("ncal", 500, "pool/", …)     the same of a pool on disk

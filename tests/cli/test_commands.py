@@ -50,7 +50,7 @@ def test_version():
 
 def test_query_writes_csv(files, tmp_path):
     out = tmp_path / "picks.csv"
-    done = runner.invoke(app, ["query", "-k", "9", *files, "--out", str(out)])
+    done = runner.invoke(app, ["query", "-k", "9", "--strategy", "ncal", *files, "--out", str(out)])
     assert done.exit_code == 0, done.output
     with out.open() as file:
         rows = list(csv.DictReader(file))
@@ -87,7 +87,7 @@ def test_ids_and_exclude_from_text(files, tmp_path):
     done = runner.invoke(
         app, ["query", "-k", "237", *files, "--ids", str(tmp_path / "ids.txt"), "--exclude", str(tmp_path / "done.txt")]
     )
-    assert not set(first) & {line.split(",")[1] for line in done.output.splitlines()}
+    assert not set(first) & {line.split(",")[1] for line in done.stdout.splitlines()}
 
 
 def test_picks_of_one_round_are_left_out_of_the_next(files, tmp_path):
@@ -97,7 +97,7 @@ def test_picks_of_one_round_are_left_out_of_the_next(files, tmp_path):
     runner.invoke(app, [*ask, "-k", "3", "--out", str(tmp_path / "picks.csv")])
     done = runner.invoke(app, [*ask, "-k", "237", "--exclude", str(tmp_path / "picks.csv")])
     assert done.exit_code == 0, done.exception
-    left = [row["id"] for row in csv.DictReader(done.output.splitlines())]
+    left = [row["id"] for row in csv.DictReader(done.stdout.splitlines())]
     assert set(names) - set(left) == set(ncalr.query("ncal", 3, ids=names, **testing.example_pool()).ids)
     (tmp_path / "plain.csv").write_text("\n".join(f"item-{i}" for i in range(240)))
     assert runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "plain.csv")]).exit_code == 0
@@ -149,7 +149,7 @@ def test_errors_are_one_line(files, tmp_path):
         (["query", "-k", "4", *files, "--ids", tmp_path / "none.txt"], "cannot read ids"),
         (
             ["query", "-k", "4", "--features", __file__],
-            "is not a .npy file that can be read (it does not begin like one)",
+            "cannot be read as .npy",
         ),
     ]:
         printed, said, code = run(*words)
@@ -198,9 +198,9 @@ def test_suggest_from_vectors_and_labels(embeddings, tmp_path):
     done = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "7", "--out", str(out)])
     assert done.exit_code == 0, done.output
     rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert [list(row) for row in rows[:1]] == [["rank", "id", "score", "cmap", "ff"]]
+    assert [list(row) for row in rows[:1]] == [["rank", "id", "score", "dynamics", "balance"]]
     assert len({int(row["id"]) for row in rows} - set(range(30))) == 7
-    assert "learnt 30 labels of 3 classes" in done.stderr
+    assert "on 30 labels of 3 classes" in done.stderr
     again = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "3", "--exclude", str(out)])
     assert not {row["id"] for row in csv.DictReader(again.stdout.splitlines())} & {row["id"] for row in rows}
 
@@ -310,11 +310,21 @@ def test_probabilities_passed_as_logits_are_told(tmp_path):
     assert run("query", "-k", 3, "--strategy", "entropy", "--probs", tmp_path / "p.npy")[1] == ""
 
 
+def test_the_default_strategy_is_ncal_coverage(files, embeddings):
+    done = runner.invoke(app, ["query", "-k", "9", *files])
+    wanted = ncalr.query("ncal_coverage", 9, **testing.example_pool()).ids.tolist()
+    assert [int(row["id"]) for row in csv.DictReader(done.stdout.splitlines())] == wanted
+    done = runner.invoke(app, ["suggest", *map(str, embeddings), "-k", "9"])
+    assert "Trained a logistic regression" in done.stderr
+
+
 def test_query_without_a_model_names_suggest(embeddings):
-    _, errors, code = run("query", "-k", 3, "--features", embeddings[0])
+    assert run("query", "-k", 3, "--features", embeddings[0])[2] == 0
+    _, errors, code = run("query", "-k", 3, "--strategy", "ncal", "--features", embeddings[0])
     assert code == 2
     assert errors.rstrip().endswith("ncalr suggest trains one on the way")
-    _, errors, code = run("suggest", embeddings[0], "-k", 3)
+    assert run("suggest", embeddings[0], "-k", 3)[2] == 0
+    _, errors, code = run("suggest", embeddings[0], "-k", 3, "--strategy", "ncal")
     assert code == 2
     assert "no item has a label" in errors
     assert run("suggest", embeddings[0], "-k", 3, "--strategy", "random")[2] == 0

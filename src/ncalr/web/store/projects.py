@@ -27,7 +27,7 @@ CLASS_LIMIT = 1000
 class Settings:
     """Rules that may be changed while people label."""
 
-    strategy: str = "ncal"
+    strategy: str = "ncal_coverage"
     control: float = 0.1  # share of the items reserved at random, and of the queue that they make up, unmarked
     suggestions: bool = False  # show what the model thinks, on a random half of the items
     lease_seconds: float = 300.0
