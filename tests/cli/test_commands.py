@@ -98,7 +98,7 @@ def test_picks_of_one_round_are_left_out_of_the_next(files, tmp_path):
     done = runner.invoke(app, [*ask, "-k", "237", "--exclude", str(tmp_path / "picks.csv")])
     assert done.exit_code == 0, done.exception
     left = [row["id"] for row in csv.DictReader(done.stdout.splitlines())]
-    assert set(names) - set(left) == set(ncalr.query("ncal", 3, ids=names, **testing.example_pool()).ids)
+    assert set(names) - set(left) == set(ncalr.query("ncal_coverage", 3, ids=names, **testing.example_pool()).ids)
     (tmp_path / "plain.csv").write_text("\n".join(f"item-{i}" for i in range(240)))
     assert runner.invoke(app, ["query", "-k", "3", *files, "--ids", str(tmp_path / "plain.csv")]).exit_code == 0
 
