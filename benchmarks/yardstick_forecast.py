@@ -48,8 +48,14 @@ SIZES = {
 REPORT = ("flowers102", "cub200", "cifar100", "mini_imagenet64")
 SHARE = 0.1
 POOL = 0.65
-DUMP: list | None = None
 GRID = module.GRID
+CASES = {
+    "margin": "forecast, picks by margin, a tenth control items",
+    "random": "forecast, all labels at random",
+    "none": "forecast, picks by margin, without control items",
+    "slope": "last slope of the control items' curve",
+    "agreement": "agreement out of fold with all labels",
+}
 
 
 def strength(x: Any, y: Any, start: int, rng: np.random.Generator) -> int:
@@ -176,38 +182,29 @@ def forecasts(replay: Replay) -> dict[str, Any]:
         kept["model"] = kept.get("model") or model(*given)
         return kept["model"]
 
-    centre = module._centre
-
-    def keep(*given: Any) -> Any:
-        kept["centre"] = centre(*given)
-        return kept["centre"]
-
-    module._measured, module._Model, module._centre = measure, once, keep
-    how: dict[str, Any] = {"classes": replay.classes, "seed": replay.seed}
-    if replay.strategy == "random":
-        how["control"] = "all"
+    random = replay.strategy == "random"
+    how: dict[str, Any] = {"classes": replay.classes, "seed": replay.seed, **({"control": "all"} if random else {})}
     x, labels = replay.x[replay.pool], replay.given()
     more = (replay.first, 3 * replay.first)
+    module._measured, module._Model = measure, once
     began = time.process_time()
     main = module.forecast(x, labels, more, **how)
-    seconds = time.process_time() - began
-    cases = {replay.strategy if replay.strategy == "random" else "margin": rows_of(main)}
-    if replay.strategy != "random":
-        cases["none"] = rows_of(module.forecast(x, labels, more, control=(), **how))
-    sizes, means, covariance = kept["curve"]
+    found: dict[str, Any] = {"control": main.control, "seconds": time.process_time() - began}
+    found["cases"] = {replay.strategy: rows_of(main)}
+    if not random:
+        found["cases"]["none"] = rows_of(module.forecast(x, labels, more, **{**how, "control": ()}))
+        found["cases"] |= rules(*kept["curve"], kept["model"].right)
+    module._measured, module._Model = measured, model
+    return found
+
+
+def rules(sizes: Any, means: Any, covariance: Any, right: Any) -> dict[str, Any]:
+    """Return what the two rules say, now and with two and four times as many labels."""
     slope = (means[0] - means[1]) / np.log2(sizes[0] / sizes[1])
     half = 1.96 * float(np.sqrt(covariance[0, 0]))
-    cases["slope"] = [
-        [float(end) for end in (at - half, at, at + half)]
-        for at in (means[0] + slope * np.log2(times / sizes[0]) for times in (1, 2, 4))
-    ]
-    module._measured, module._Model, module._centre = measured, model, centre
-    share, low, high = between(kept["model"].right)
-    cases["agreement"] = [[low, share, high]] * 3
-    found = {"cases": cases, "control": main.control, "seconds": seconds}
-    if DUMP is not None:
-        DUMP.append({"curve": kept["curve"], "centre": kept["centre"], "sure": kept["model"].sure.mean()})
-    return found
+    line = [float(means[0] + slope * np.log2(times / sizes[0])) for times in (1, 2, 4)]
+    share, low, high = between(right)
+    return {"slope": [[at - half, at, at + half] for at in line], "agreement": [[low, share, high]] * 3}
 
 
 def rows_of(found: Any) -> list[list[float]]:
@@ -222,11 +219,12 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return coverage and width by case."""
     lines = []
     groups = [("all", rows)]
-    groups += [(f"wrong {wrong:g}", [row for row in rows if row["wrong"] == wrong]) for wrong in (0.0, 0.2)]
+    groups += [(f"{100 * wrong:g} % wrong labels", [row for row in rows if row["wrong"] == wrong]) for wrong in (0.0, 0.2)]
     groups += [(name, [row for row in rows if row["set"] == name]) for name in dict.fromkeys(r["set"] for r in rows)]
     for name, group in groups:
-        for case in ("margin", "random", "none", "slope", "agreement"):
-            having = [row for row in group if case in row["cases"]]
+        for case in CASES:
+            by = "random" if case == "random" else "margin"
+            having = [row for row in group if case in row["cases"] and row["picks"] == by]
             for at, more in enumerate(("now", "+100 %", "+300 %")):
                 if not having:
                     continue
@@ -262,15 +260,6 @@ def stops(rows: list[dict[str, Any]]) -> dict[str, float]:
 def width(row: dict[str, Any]) -> float:
     low, _, high = row["cases"]["agreement"][0][:3]
     return float(high - low)
-
-
-CASES = {
-    "margin": "forecast, picks by margin, a tenth control items",
-    "random": "forecast, all labels at random",
-    "none": "forecast, picks by margin, control items not known",
-    "slope": "last slope of the control items' curve",
-    "agreement": "agreement out of fold with all labels, picks by margin",
-}
 
 
 def page(rows: list[dict[str, Any]]) -> str:
@@ -323,14 +312,14 @@ def save(rows: list[dict[str, Any]], out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", nargs="+", default=REPORT)
-    parser.add_argument("--seeds", nargs=2, type=int, default=(100, 120), help="first, and one past the last")
+    parser.add_argument("--seeds", nargs=2, type=int, default=(100, 104), help="first, and one past the last")
     parser.add_argument("--part", nargs=2, type=int, default=(0, 1), help="which part of how many, to run several")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--merge", type=Path, nargs="+", help="make the page of these files, without a run")
     given = parser.parse_args()
     if given.merge:
         rows = [row for path in given.merge for row in json.loads(path.read_text())["rows"]]
-        rows.sort(key=lambda row: row["seed"])
+        rows = sorted((row for row in rows if row["seed"] in range(*given.seeds)), key=lambda row: row["seed"])
         print(page(rows))
         if given.out:
             save(rows, given.out)
