@@ -26,6 +26,7 @@ of kernels are not in the times.
 - *time*: median of five calls or more (two seconds of them), or of as many as begin within ten seconds. A peer that
   would take minutes was asked for fewer picks and is given per pick. † other processes had more than {disturbed} cores
   meanwhile, and the time is that of the fastest call.
+- *processor*: processor time of the fastest call, all threads together, where it was measured.
 - *extra*: the most memory resident during the first call, less what was resident (the inputs) before it.
   "out of memory" is more than 12 GB of it.
 - *× floor*: against what the method must at least do, measured in the same run: a sum over the same bytes by two
@@ -73,7 +74,10 @@ def _dates(results: Results) -> str:
 
 
 def _cases(results: Results) -> str:
-    lines = ["| case | library | time | extra MB | × floor | same picks |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| case | library | time | processor | extra MB | × floor | same picks |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for name, case in results["cases"].items():
         if name != "registry":
             lines += _case_lines(case)
@@ -83,15 +87,17 @@ def _cases(results: Results) -> str:
 def _case_lines(case: Results) -> Iterator[str]:
     cached = ", which fit the cache" if not case["flops"] and case["floor"]["bytes"] < CACHE_BYTES else ""
     least = _time(floor(case)) + _mark(case["floor"])
-    yield f"| {case['title']} | *floor: {case['floor_words']}{cached}* | {least} | | 1 | |"
+    yield f"| {case['title']} | *floor: {case['floor_words']}{cached}* | {least} | | | 1 | |"
     for library, row in case["rows"].items():
         shown = "plain NumPy" if library == "numpy" else f"**{library}**" if library.startswith("ncalr") else library
         if "failed" in row:
-            yield f"| | {shown} | {row['failed']} | | | |"
+            yield f"| | {shown} | {row['failed']} | | | | |"
             continue
         common = f"{row['in_common']:.1%}" if "in_common" in row else ""
         ratio = row["seconds"] / (floor(case) * row["k"] / case["k"])
-        yield f"| | {shown} | {_shown_time(case, row)} | {row['extra_mb']:,.0f} | {_figure(ratio)} | {common} |"
+        busy = _time(row["processor"]) if "processor" in row and row["k"] == case["k"] else ""
+        times = f"{_shown_time(case, row)} | {busy}"
+        yield f"| | {shown} | {times} | {row['extra_mb']:,.0f} | {_figure(ratio)} | {common} |"
 
 
 def _strategies(results: Results) -> str:
