@@ -1,10 +1,10 @@
-"""Ready-made vectors: which signs find wrong labels, and which model gives NCAL-R something to choose by.
+"""Ready-made vectors: which model gives NCAL-R something to choose by.
 
-python benchmarks/heads.py           both, some fifteen minutes on one core: results/heads.json
-python benchmarks/heads.py --write   their tables in docs/noise.md and docs/labelling.md again, from the JSON
+python benchmarks/heads.py           measure, some ten minutes on one core: results/heads.json
+python benchmarks/heads.py --write   write the table in docs/labelling.md again, from the JSON
 
-The vectors are those that anybody has: scikit-learn's digits (as pixels, and as 512 random features of them), its breast
-cancer, and Gaussian classes. Labels are replaced at random.
+The vectors are scikit-learn's digits (as pixels, and as 512 random features of them), its breast cancer, and Gaussian
+classes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,7 @@ from marks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "results" / "heads.json"
-NOISE, LABELLING = ROOT / "docs" / "noise.md", ROOT / "docs" / "labelling.md"
-SEEDS = 3
-RATES = (0.1, 0.3)
-SIGNS = {
-    "doubt": "the list",
-    "geometry": "geometry",
-    "confidence": "confidence",
-    "dynamics": "dynamics",
-}
+LABELLING = ROOT / "docs" / "labelling.md"
 START, STEP, END, CHOICES = 20, 20, 200, 5
 MODELS = {"linear": "linear model", "head": "head of `ncalr suggest`"}
 CHOSEN = ("random", "margin", "ncal")
@@ -52,26 +44,6 @@ def sets() -> Iterator[tuple[str, Any, Any]]:
         centres, labels = rng.normal(size=(classes, size)) * apart, rng.integers(0, classes, items)
         name = f"{classes} Gaussian classes, {items:,} items, {apart:g} apart"
         yield name, centres[labels] + rng.normal(size=(items, size)), labels
-
-
-def audits() -> Iterator[dict[str, Any]]:
-    """Average precision of finding the wrong labels, by each sign and by the list."""
-    import ncalr
-    from ncalr.evaluate.ood_metrics import aupr_out
-
-    for name, vectors, truth in sets():
-        classes = int(truth.max()) + 1
-        for rate in RATES:
-            for seed in range(SEEDS):
-                rng = np.random.default_rng(seed)
-                wrong = rng.random(len(truth)) < rate
-                labels = np.where(wrong, (truth + rng.integers(1, classes, len(truth))) % classes, truth)
-                report = ncalr.audit_vectors(vectors.astype(np.float32), labels, seed=seed)
-                rows = sorted(report.rows, key=lambda row: row["id"])
-                signs = {sign: np.array([row[sign] for row in rows]) for sign in SIGNS}
-                found = {sign: float(aupr_out(-values[~wrong], -values[wrong])) for sign, values in signs.items()}
-                heart = any("by heart" in note for note in report.summary.get("notes", ()))
-                yield {"set": name, "wrong": rate, "seed": seed, "by heart": heart, **found}
 
 
 def choices() -> Iterator[dict[str, Any]]:
@@ -125,21 +97,6 @@ def write(path: Path = RESULT) -> None:
     from ncalr.lab.tables import markdown_table
 
     found = json.loads(path.read_text())
-    names = list(dict.fromkeys(one["set"] for one in found["audits"]))
-    rows = []
-    for name in [*names, ""]:
-        mine = [one for one in found["audits"] if not name or one["set"] == name]
-        heart = sum(one["by heart"] for one in mine)
-        cells = [f"{np.mean([one[sign] for one in mine]):.3f}" for sign in SIGNS]
-        rows.append([name or "all", f"{heart} of {len(mine)}", *cells])
-    table = markdown_table(["vectors", "learnt by heart", *SIGNS.values()], rows)
-    less = np.array([one["doubt"] - one["confidence"] for one in found["audits"]])
-    fill(
-        NOISE,
-        "audit of vectors",
-        f"{table}\nAverage precision of finding labels that were replaced at random ({' and '.join(f'{100 * rate:.0f} %' for rate in RATES)} of them, {SEEDS} seeds each), out of what `ncalr audit` says of vectors. Confidence is "
-        f"confident learning's self-confidence on the same networks; the list is above it in {int((less > 0).sum())} of {len(less)} audits; the mean difference is {less.mean():+.3f}.",
-    )
     rows = []
     for name in dict.fromkeys(one["set"] for one in found["choices"]):
         row = [name]
@@ -186,12 +143,11 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
-        found = {}
-        for what, lines in (("audits", audits()), ("choices", choices())):
-            found[what] = []
-            for line in lines:
-                print(line, flush=True)
-                found[what].append({key: round(one, 4) if isinstance(one, float) else one for key, one in line.items()})
+        found: dict[str, Any] = {"choices": []}
+        for line in choices():
+            print(line, flush=True)
+            rounded = {key: round(one, 4) if isinstance(one, float) else one for key, one in line.items()}
+            found["choices"].append(rounded)
         RESULT.write_text(json.dumps(found, indent=0) + "\n")
     write()
 

@@ -22,6 +22,7 @@ import probe
 import reliability
 import scale
 import training_gpu
+import yardstick_audit
 from marks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,7 @@ def write() -> None:
         collapse_digits,
         photos,
         heads,
+        yardstick_audit,
     ):
         module.write()
     fill(README, "gpu", picks_on_a_gpu())

@@ -223,11 +223,10 @@ def audit_scores(part: str, models: list[Model], dataset: Dataset, labels: Any, 
         return {**confident(probs, labels), "probs": probs}
     fitted = gather(models, dataset.pool.ids, labels, classes, folds=FOLDS, seed=seed)
     probs = np.exp(fitted.logits)
-    judged = audit(fitted.features, fitted.logits, labels, fitted.log, classes=classes, folds=fitted.folds, draws=20)
-    signs = {f"ours, {name} alone": sign for name, sign in judged.signs.items()}
-    wrong = {} if judged.share is None else {"ours, chance of being wrong": judged.share.wrong}
+    judged = audit(fitted.features, labels, logits=fitted.logits, log=fitted.log, folds=fitted.folds)
+    signs = {f"ours, {name} alone": judged.details[name] for name in ("confidence", "geometry", "dynamics")}
     on_ours = {f"{name}, on our probabilities": doubt for name, doubt in confident(probs, labels).items()}
-    return {"ours": judged.doubt, **signs, **wrong, **on_ours}
+    return {"ours": judged.wrong, **signs, **on_ours}
 
 
 def confident(probs: Any, labels: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from ncalr.data import ArrayPool
 from ncalr.errors import BadInput, MissingExtra, NotFinite, UnknownName
 from ncalr.evaluate.audit import PLAUSIBLE, _cosines, audit
 from ncalr.evaluate.crossfit import crossfit, cut, gather
-from ncalr.evaluate.noise_share import calibrate, fit_coin, noise_share
+from ncalr.evaluate.noise_share import calibrate, fit_coin, log_softmax, noise_share
 from ncalr.evaluate.ood_metrics import aupr_out, auroc
-from ncalr.evaluate.out_of_sample import _logistic, _ridge_path, _standard, out_of_sample
+from ncalr.evaluate.out_of_sample import _logistic_path, _ridge_path, _standard, out_of_sample
 from ncalr.geometry.robust import robust_statistics
 from ncalr.learn import SklearnLearner
 from ncalr.learn.learner import Record
@@ -141,7 +141,7 @@ def test_leave_one_out_scores_are_those_of_models_that_were_not_shown_the_item()
     kernel = kernel - kernel.mean(axis=0)
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     answers, at, ridge = np.eye(5)[labels], 7, 1e-1
-    first = next(_ridge_path(rows, labels, 5, np.arange(40)))
+    first = next(_ridge_path(rows, labels, np.arange(40)))
     for _ in range(500):  # what the others say of the item takes the place of its own answer, until it is the same
         mean = answers.mean(axis=0)
         fitted = kernel[at] @ np.linalg.solve(kernel + 40 * ridge * np.eye(40), answers - mean) + mean
@@ -149,16 +149,15 @@ def test_leave_one_out_scores_are_those_of_models_that_were_not_shown_the_item()
     np.testing.assert_allclose(first[at], fitted, atol=1e-6)
 
 
-def test_the_logistic_regression_is_scikit_learns():
+def test_each_label_is_scored_by_a_regression_without_its_fold():
     features, _, labels, _ = world(n=300)
-    rows = _standard(features).astype(float)
-    values, vectors = np.linalg.eigh(rows.T @ rows / 300)
-    turned = np.hstack([rows @ vectors, np.ones((300, 1))]).astype(np.float32)
-    weights = _logistic(turned, labels, 5, 0.01, values, None)
-    theirs = LogisticRegression(C=1 / (300 * 0.01), max_iter=1000).fit(rows, labels).decision_function(rows)
-    ours = turned @ weights
-    ours, theirs = (one - one.mean(axis=1, keepdims=True) for one in (ours, theirs))
-    np.testing.assert_allclose(ours, theirs, atol=0.1)
+    rows, fold = _standard(features), np.arange(300) % 5
+    *_, scores = (scores for scores, _ in zip(_logistic_path(rows, labels, fold), range(4), strict=False))
+    here = fold == 2
+    penalty = np.geomspace(1e-1, 1e-4, 7)[3]
+    model = LogisticRegression(C=1 / (240 * penalty), max_iter=1000).fit(rows[~here], labels[~here])
+    theirs = model.predict_proba(rows[here])
+    np.testing.assert_allclose(np.exp(log_softmax(scores[here])), theirs, atol=0.02)
 
 
 def test_many_rows_and_wide_ones_are_approximated_closely(monkeypatch):

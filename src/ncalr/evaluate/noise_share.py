@@ -255,7 +255,7 @@ def _interval(least: Floats, against: Floats, most: Floats, counts: Any, confide
     most = np.clip(most, 0, 1)
     reach = z * np.sqrt(most * (1 - most) / many + (z / many / 2) ** 2)  # Wilson's: above 0 where `most` is 0
     high = (most + z**2 / many / 2 + reach) / (1 + z**2 / many)
-    return np.where(low < LEAST, 0.0 * low, low), np.minimum(high, 1.0)
+    return np.where(low < LEAST, 0.0, low), np.minimum(high, 1.0)  # a NaN stays
 
 
 def _recheck(low: float, high: float, labels: int, confidence: float) -> int:

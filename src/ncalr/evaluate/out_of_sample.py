@@ -6,7 +6,7 @@ Two models are calibrated and averaged, since each is ahead of the other on some
   predictions have a closed form: with U, e the eigenvectors and eigenvalues of the centred kernel matrix and
   H = U diag(e / (e + n lambda)) U' + 1/n,  prediction without item i = ((H Y)_i - H_ii Y_i) / (1 - H_ii);
   beyond `LANDMARKS` rows a Nystrom approximation;
-* multinomial logistic regression, cross-fitted on `FOLDS` folds.
+* multinomial logistic regression (`ncalr.learn.linear`), cross-fitted on `FOLDS` folds.
 
 The regularisation of each is the one with the highest held-out likelihood of the labels, as `noise_share.calibrate`
 has it: a temperature, and a chance that a label is any class. Without that chance wrong labels make soft models look
@@ -23,18 +23,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from ncalr.evaluate.crossfit import cut
 from ncalr.evaluate.noise_share import Calibrated, calibrate, log_softmax
+from ncalr.kernels import choose
+from ncalr.learn.linear import minimise, prepare
 
 Floats = npt.NDArray[np.float64]
 FOLDS = 5
 LANDMARKS = 1500
 RIDGES = np.geomspace(1e-1, 1e-4, 8)
 PENALTIES = np.geomspace(1e-1, 1e-4, 7)
-STEPS = 30  # of L-BFGS on the preconditioned problem
+STEPS, TOLERANCE = 50, 1e-5  # of each fit, which starts from a stronger penalty's
 BLOCK = 4096
+LEAST = -700.0  # log-probability of a class without labels
 SURE = 1e-12  # of the largest eigenvalue: directions below carry rounding errors alone
 
 
@@ -47,15 +49,17 @@ def out_of_sample(features: Any, labels: Any, classes: int, *, folds: int = FOLD
     >>> bool((out_of_sample(features, labels, 2).argmax(axis=1) == labels).mean() > 0.9)
     True
     """
-    labels = np.asarray(labels)
+    present, labels = np.unique(np.asarray(labels), return_inverse=True)
     rows = _standard(features)
     names = np.array([int.from_bytes(blake2b(row.tobytes(), digest_size=7).digest(), "big") for row in rows])
     order = np.lexsort((labels, names))
     fold = np.empty(len(labels), np.int64)
     fold[order] = cut(labels[order], folds, seed, names[order])
-    ridge = _best(_ridge_path(rows, labels, classes, order), labels)
-    logistic = _best(_logistic_path(rows, labels, classes, fold), labels)
-    return log_softmax((ridge.log_probs + logistic.log_probs) / 2)
+    ridge = _best(_ridge_path(rows, labels, order), labels)
+    logistic = _best(_logistic_path(rows, labels, fold), labels)
+    found = np.full((len(labels), classes), LEAST)
+    found[:, present] = log_softmax((ridge.log_probs + logistic.log_probs) / 2)
+    return found
 
 
 def _best(path: Iterator[Floats], labels: Any) -> Calibrated:
@@ -79,11 +83,11 @@ def _standard(features: Any) -> npt.NDArray[np.float32]:
     return np.asarray(rows / (size or 1.0), np.float32)
 
 
-def _ridge_path(rows: Any, labels: Any, classes: int, order: Any) -> Iterator[Floats]:
+def _ridge_path(rows: Any, labels: Any, order: Any) -> Iterator[Floats]:
     """Yield leave-one-out scores (n, c) of kernel ridge regression."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float64)
-    n, answers = len(unit), np.eye(classes)[labels]
+    n, answers = len(unit), np.eye(labels.max() + 1)[labels]
     marks = unit[order[: LANDMARKS if n > LANDMARKS else n]]
     if n > LANDMARKS:
         values, vectors = np.linalg.eigh(np.exp(marks @ marks.T - 1))
@@ -110,47 +114,16 @@ def _ridge_path(rows: Any, labels: Any, classes: int, order: Any) -> Iterator[Fl
         yield (vectors @ (kept[:, None] * along) + mean - own * answers) / np.maximum(1 - own, 1e-6)
 
 
-def _logistic_path(rows: Any, labels: Any, classes: int, fold: Any) -> Iterator[Floats]:
+def _logistic_path(rows: Any, labels: Any, fold: Any) -> Iterator[Floats]:
     """Yield out-of-fold scores (n, c) of logistic regressions, each started from the one before."""
-    wide = rows.astype(np.float64)
-    if wide.shape[1] > len(wide):  # then the main axes come cheaper from the products of rows
-        values, vectors = np.linalg.eigh(wide @ wide.T / len(wide))
-        turned = vectors * np.sqrt(np.maximum(values, 0) * len(wide))
-    else:
-        values, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
-        turned = wide @ vectors
-    there = values > values[-1] * 1e-7
-    values, turned = values[there], turned[:, there].astype(np.float32)
-    turned = np.hstack([turned, np.ones((len(turned), 1), np.float32)])
-    weights: dict[int, Any] = {}
+    problem = prepare(rows, labels, choose("cpu", [rows]), "features", standardise=False)
+    parts = {number: problem.rows(fold != number) for number in np.unique(fold)}
+    found = dict.fromkeys(parts, problem.zeros())
     for penalty in PENALTIES:
-        scores = np.empty((len(labels), classes))
-        for number in np.unique(fold):
+        scores = np.empty((len(labels), len(problem.classes)))
+        for number, part in parts.items():
+            strength = 1 / (penalty * len(part.labels))
+            found[number] = minimise(part, found[number], strength, TOLERANCE, STEPS).parameters
             here = fold == number
-            weights[number] = _logistic(turned[~here], labels[~here], classes, penalty, values, weights.get(number))
-            scores[here] = turned[here] @ weights[number].astype(np.float32)
+            scores[here] = problem.features[here] @ found[number][:, :-1].T + found[number][:, -1]
         yield scores
-
-
-def _logistic(rows: Any, labels: Any, classes: int, penalty: float, values: Floats, start: Any) -> Floats:
-    """Return weights (d + 1, c): L-BFGS on rows scaled by an upper bound of the Hessian, in the features' main axes."""
-    scale = np.append(1 / np.sqrt(values / 4 + penalty), 1.0)
-    scaled = rows * scale.astype(np.float32)
-    shrink = np.append(penalty * scale[:-1] ** 2, 1e-6)[:, None]
-    n, places = len(rows), np.arange(len(rows))
-
-    def cost(flat: Floats) -> tuple[float, Floats]:
-        weights = flat.reshape(-1, classes)
-        scores = scaled @ weights.astype(np.float32)
-        scores -= scores.max(axis=1, keepdims=True)
-        own = scores[places, labels].astype(np.float64)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=1, keepdims=True)
-        scores /= total
-        scores[places, labels] -= 1
-        loss = float((np.log(total[:, 0].astype(np.float64)) - own).mean() + 0.5 * (shrink * weights**2).sum())
-        return loss, ((scaled.T @ scores).astype(np.float64) / n + shrink * weights).ravel()
-
-    first = np.zeros(len(scale) * classes) if start is None else (start / scale[:, None]).ravel()
-    found = minimize(cost, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "ftol": 1e-7, "gtol": 1e-6})
-    return np.asarray(found.x.reshape(-1, classes) * scale[:, None], np.float64)
