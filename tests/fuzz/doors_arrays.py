@@ -242,7 +242,7 @@ def check_picks(found: Any, k: Any, ids: Any, excluded: Any) -> None:
     repr(found)
 
 
-@door(examples=60, share=0.16)
+@door(examples=40, share=0.05)
 def query(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, m = draw(st.integers(4, 14)), draw(st.integers(3, 8))
@@ -285,7 +285,7 @@ PLAIN = ("random", "coreset", "typiclust", "probcover", "maxherding")
 TRAINED = ("ncal", "margin", "badge", "entropy", "cdal", "bald", "ncal(select=quota)")
 
 
-@door(examples=30, share=0.05)
+@door(examples=20, share=0.012)
 def suggest(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c = draw(st.integers(8, 20)), draw(st.integers(2, 3))
@@ -357,7 +357,7 @@ def _check_audit(found: Any, n: int) -> None:
     repr(found)
 
 
-@door(examples=60, share=0.12)
+@door(examples=40, share=0.04)
 def audit_arrays(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c, d = draw(st.integers(6, 30)), draw(st.integers(2, 3)), draw(st.integers(2, 4))
@@ -398,7 +398,7 @@ def audit_arrays(draw: Draw, place: Path) -> Attempt:
     return Attempt(lambda: audit(**given), holds, must=not odd)
 
 
-@door(examples=15, share=0.005)
+@door(examples=8, share=0.003)
 def audit_of_vectors(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c = draw(st.integers(12, 24)), 2
@@ -432,7 +432,7 @@ def audit_of_vectors(draw: Draw, place: Path) -> Attempt:
 # Checkpoints
 
 
-@door(examples=60, share=0.09)
+@door(examples=60, share=0.06)
 def recorder(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c, t = draw(st.integers(1, 12)), draw(st.sampled_from((2, 3, 300))), draw(st.integers(2, 5))
@@ -481,7 +481,7 @@ def recorder(draw: Draw, place: Path) -> Attempt:
 METHODS = ("majority", "dawid_skene", "one_coin", "glad")
 
 
-@door(examples=60, share=0.09)
+@door(examples=60, share=0.08)
 def annotators(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, a, c = draw(st.integers(2, 8)), draw(st.integers(2, 4)), draw(st.integers(2, 3))
@@ -567,7 +567,7 @@ VALUES = st.recursive(
 )
 
 
-@door(examples=120, share=0.16)
+@door(examples=100, share=0.11)
 def specs(draw: Draw, place: Path) -> Attempt:
     from ncalr.lab.experiment import Experiment
     from ncalr.learn.recipes import recipe

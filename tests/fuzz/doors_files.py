@@ -287,7 +287,7 @@ def write(path: Path, content: bytes) -> Path:
 # Tables and arrays in files
 
 
-@door(examples=120, share=0.17)
+@door(examples=120, share=0.21)
 def tables(draw: Draw, place: Path) -> Attempt:
     kind = draw(st.sampled_from(("csv", "tsv", "jsonl", "parquet")))
     edits = draw(st.integers(0, 3))
@@ -328,7 +328,7 @@ def tables(draw: Draw, place: Path) -> Attempt:
     return Attempt(reads[which], holds, must=not edits and which not in ("audit", "votes"))
 
 
-@door(examples=150, share=0.2)
+@door(examples=150, share=0.21)
 def arrays(draw: Draw, place: Path) -> Attempt:
     kind = draw(st.sampled_from(("npy", "npz", "safetensors", "parquet", "arrow", "feather")))
     edits = draw(st.integers(0, 3))
@@ -435,7 +435,7 @@ def _odd_pool(folder: Path, rng: Any, place: Path, edits: int) -> bool:
     return sealed
 
 
-@door(examples=150, share=0.17)
+@door(examples=100, share=0.12)
 def pools(draw: Draw, place: Path) -> Attempt:
     edits = draw(st.integers(0, 3))
     rng = rng_of(draw)
@@ -522,7 +522,7 @@ def _taken(path: Path) -> Any:
     return counts[0], given
 
 
-@door(examples=80, share=0.09)
+@door(examples=80, share=0.06)
 def label_imports(draw: Draw, place: Path) -> Attempt:
     kind = draw(st.sampled_from(("csv", "tsv", "jsonl", "json", "parquet")))
     edits = draw(st.integers(0, 3))
@@ -614,7 +614,7 @@ def _archive(kind: str, rng: Any, place: Path, edits: int) -> tuple[str, bytes, 
     return "labels.npz", content, "annotators(file='labels.npz', labels=[ann, bob])"
 
 
-@door(examples=60, share=0.05)
+@door(examples=60, share=0.06)
 def archives(draw: Draw, place: Path) -> Attempt:
     kind = draw(st.sampled_from(("sst2", "cifar10", "noise", "confusion", "plain")))
     edits = draw(st.integers(0, 3))
@@ -666,8 +666,7 @@ def _line(number: int, labelled: int, seed: int) -> dict[str, Any]:
         "collapse": {"accuracy": 1.0, "nc1": 0.5, "nc2_equiangular": 0.1, "nc3": 0.2, "nc4": 0.01},
         "separation": {"cosine": 0.1},
         "stop": "",
-        "seconds": 1.5,
-        "timing": {"training": 1.0},
+        "seconds": {"train": 0.5, "round": 1.5},
         "scores": [0.5] * 10,
         "parts": {"cmap": [0.1] * 10, "ff": [0.2] * 10},
         "redundancy": 0.3,
@@ -707,7 +706,7 @@ def _evaluation_version() -> Any:
     return evaluations.VERSION
 
 
-@door(examples=40, share=0.025)
+@door(examples=25, share=0.012)
 def run_folders(draw: Draw, place: Path) -> Attempt:
     edits = draw(st.integers(0, 3))
     rng = rng_of(draw)
@@ -825,7 +824,7 @@ def _odd_picture(rng: Any, edits: int) -> bytes:
 _decoder: list[Decoder] = []
 
 
-@door(examples=100, share=0.115)
+@door(examples=100, share=0.12)
 def pictures(draw: Draw, place: Path) -> Attempt:
     edits = draw(st.integers(0, 4))
     rng = rng_of(draw)
@@ -863,7 +862,7 @@ def _shown(found: Any) -> None:
 # The commands on such files
 
 
-@door(examples=40, share=0.025)
+@door(examples=20, share=0.006)
 def commands(draw: Draw, place: Path) -> Attempt:
     edits = draw(st.integers(0, 2))
     rng = rng_of(draw)
