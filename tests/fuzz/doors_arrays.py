@@ -242,7 +242,7 @@ def check_picks(found: Any, k: Any, ids: Any, excluded: Any) -> None:
     repr(found)
 
 
-@door(examples=40, share=0.05)
+@door(examples=40, share=0.03)
 def query(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, m = draw(st.integers(4, 14)), draw(st.integers(3, 8))
@@ -282,10 +282,10 @@ def query(draw: Draw, place: Path) -> Attempt:
 
 
 PLAIN = ("random", "coreset", "typiclust", "probcover", "maxherding")
-TRAINED = ("ncal", "margin", "badge", "entropy", "cdal", "bald", "ncal(select=quota)")
+TRAINED = ("ncal_coverage", "ncal", "margin", "badge", "entropy", "cdal", "bald", "ncal(select=quota)")
 
 
-@door(examples=20, share=0.012)
+@door(examples=20, share=0.006)
 def suggest(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c = draw(st.integers(8, 20)), draw(st.integers(2, 3))
@@ -357,7 +357,7 @@ def _check_audit(found: Any, n: int) -> None:
     repr(found)
 
 
-@door(examples=40, share=0.04)
+@door(examples=40, share=0.025)
 def audit_arrays(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c, d = draw(st.integers(6, 30)), draw(st.integers(2, 3)), draw(st.integers(2, 4))
@@ -398,7 +398,7 @@ def audit_arrays(draw: Draw, place: Path) -> Attempt:
     return Attempt(lambda: audit(**given), holds, must=not odd)
 
 
-@door(examples=8, share=0.003)
+@door(examples=8, share=0.0015)
 def audit_of_vectors(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, c = draw(st.integers(12, 24)), 2

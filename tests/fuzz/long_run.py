@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-PIECE = 2000  # inputs of one child
+PIECE = 5000  # inputs of one child
 PATIENCE = 120  # seconds for one input, after which the child ends itself
 FAULTS = ("crash", "wrong", "refused", "hang", "memory", "outside", "abort")
 
