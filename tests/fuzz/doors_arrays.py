@@ -16,8 +16,6 @@ import ncalr
 from ncalr import votes
 from ncalr.acquire import spec
 from ncalr.acquire.rehearsal import rehearsed
-from ncalr.evaluate.audit import audit
-from ncalr.evaluate.audit_run import audit_vectors
 
 Arrays = dict[str, Any]
 
@@ -346,87 +344,82 @@ def suggest(draw: Draw, place: Path) -> Attempt:
 # Audits
 
 
-def _check_audit(found: Any, n: int) -> None:
-    assert sorted(found.order.tolist()) == list(range(n)), "the order is not one of all labels"
-    assert np.isfinite(found.doubt).all(), "a doubt is not finite"
-    assert (np.diff(found.doubt[found.order]) <= 0).all(), "not the most doubtful first"
-    assert found.suggested.min() >= 0
+def _check_audit(found: Any, ids: list[Any]) -> None:
+    assert found.ids.tolist() == ids, "other ids than those of the labels"
+    assert sorted(found.order.tolist()) == list(range(len(ids))), "the order is not one of all labels"
+    assert ((found.wrong >= 0) & (found.wrong <= 1)).all(), "a chance of being wrong is none"
+    assert (np.diff(found.wrong[found.order]) <= 0).all(), "not the most doubtful first"
     share = found.share
     assert share is None or 0 <= share.low <= share.high <= 1, "the share is not an interval"
-    assert len(found.rows()) == n
+    assert [row["rank"] for row in found.rows()] == list(range(1, len(ids) + 1)), "not one row a label"
     repr(found)
 
 
 @door(examples=40, share=0.025)
-def audit_arrays(draw: Draw, place: Path) -> Attempt:
+def audit(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
-    n, c, d = draw(st.integers(6, 30)), draw(st.integers(2, 3)), draw(st.integers(2, 4))
+    n, c, d = draw(st.integers(12, 30)), draw(st.integers(2, 3)), draw(st.integers(2, 4))
     labels = np.arange(n) % c
+    vectors = draw(st.integers(0, 9)) == 0
     given: Arrays = {
         "features": numbers.normal(size=(n, d)) + labels[:, None],
-        "logits": numbers.normal(size=(n, c)) + 2 * np.eye(c)[labels],
         "labels": labels,
-        "log": numbers.normal(size=(6, n, c)),
-        "draws": 20,
+        "logits": None if vectors else numbers.normal(size=(n, c)) + 2 * np.eye(c)[labels],
+        "log": draw(st.sampled_from((None, numbers.normal(size=(6, n, c))))),
+        "ids": draw(st.sampled_from((None, np.array([f"item {at}" for at in range(n)])))),
         "seed": 0,
-        "classes": c,
-        "folds": numbers.integers(0, 2, n),
+        "classes": draw(st.sampled_from((None, c))),
+        "folds": draw(st.sampled_from((None, np.repeat([0, 1], n)[:n]))),
         "confidence": 0.9,
+        "rivals": (),
     }
-    for name in ("features", "logits", "log", "folds"):
-        if draw(st.integers(0, 3)) == 0:
-            given[name] = None
-    if all(given[name] is None for name in ("features", "logits", "log")):
-        given["log"] = numbers.normal(size=(6, n, c))
-    if given["folds"] is not None and len({*zip(given["folds"], labels, strict=True)}) < 2 * c:
-        given["folds"] = None
+    form = draw(st.sampled_from(("numbers", "names", "unsigned", "some")))
+    if form == "names":
+        given["labels"] = ["abc"[one] for one in labels]
+    elif form == "unsigned":
+        given["labels"] = labels.astype("uint64")
+    elif form == "some":
+        given["labels"] = np.where(np.arange(n) == n - 1, -1, labels)
     odd = _some_odd(draw, given, place)
 
     def holds(found: Any) -> None:
         if odd:
             repr(found)
-            assert np.isfinite(found.doubt).all(), "a doubt is not finite"
+            assert np.isfinite(found.wrong).all(), "a chance is not finite"
             return
-        _check_audit(found, n)
-        again = audit(**given)
-        assert (again.doubt == found.doubt).all(), "the same call gives other doubts"
-        turn = numbers.permutation(n)
-        moved = {k: None if given[k] is None else given[k][turn] for k in ("features", "logits", "labels", "folds")}
-        moved["log"] = None if given["log"] is None else given["log"][:, turn]
-        np.testing.assert_allclose(audit(**{**given, **moved}).doubt, found.doubt[turn], rtol=1e-6, atol=1e-9)
+        ids = (np.arange(n) if given["ids"] is None else given["ids"])[: n - (form == "some")]
+        _check_audit(found, ids.tolist())
+        again = ncalr.audit(**given)
+        assert (again.wrong == found.wrong).all(), "the same call gives other chances"
 
-    return Attempt(lambda: audit(**given), holds, must=not odd)
+    return Attempt(lambda: ncalr.audit(**given), holds, must=not odd)
 
 
-@door(examples=8, share=0.0015)
-def audit_of_vectors(draw: Draw, place: Path) -> Attempt:
+@door(examples=10, share=0.003)
+def forecast(draw: Draw, place: Path) -> Attempt:
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
-    n, c = draw(st.integers(12, 24)), 2
-    classes = np.arange(n) % c
-    features = (numbers.normal(size=(n, 3)) + 3 * classes[:, None]).astype(np.float32)
-    names = draw(st.sampled_from([None, np.array([f"item {i}" for i in range(n)])]))
-    labels: Any = draw(st.sampled_from([classes, ["ab"[one] for one in classes], classes.astype("uint64")]))
+    n, labelled = draw(st.integers(40, 60)), draw(st.integers(24, 30))
+    classes = np.arange(n) % 2
     given: Arrays = {
-        "items": features,
-        "labels": labels,
-        "ids": names,
+        "features": (numbers.normal(size=(n, 3)) + 2 * classes[:, None]).astype(np.float32),
+        "labels": np.where(numbers.permutation(n) < labelled, classes, -1),
+        "k": draw(st.sampled_from((None, 5, [2, 8]))),
+        "control": 1.0,
+        "ids": None,
+        "classes": None,
+        "exclude": None,
+        "target": draw(st.sampled_from((None, 0.8))),
+        "wrong": 0.0,
+        "confidence": 0.9,
         "seed": 0,
-        "folds": 2,
-        "recipe": "",
-        "device": None,
     }
-    given["rivals"] = ()
-    odd = _some_odd(draw, given, place)
+    _some_odd(draw, given, place)
 
     def holds(found: Any) -> None:
         repr(found)
-        if odd:
-            return
-        ids = np.arange(n) if names is None else names
-        assert sorted(str(row["id"]) for row in found.rows) == sorted(map(str, ids.tolist())), "not one row a label"
-        assert [row["rank"] for row in found.rows] == list(range(1, n + 1))
+        assert 0 <= found.now.low <= found.now.accuracy <= found.now.high <= 1, "the accuracy is not in its interval"
 
-    return Attempt(lambda: audit_vectors(**given), holds, must=not odd)
+    return Attempt(lambda: ncalr.forecast(**given), holds)
 
 
 # Checkpoints

@@ -35,7 +35,7 @@ from ncalr.data.manifest import MANIFEST, leftovers, read_manifest, seal
 from ncalr.data.shards import ShardedPool, append_shards, put_columns, write_shards
 from ncalr.data.tables import columns_of, count_labels, read_labels, read_table
 from ncalr.data.verify import verify
-from ncalr.evaluate.audit_run import audit_vectors
+from ncalr.evaluate.audit_run import audit_file
 from ncalr.lab.runner import read_runs
 from ncalr.lab.session import report_again
 from ncalr.loop.environment import read_environments
@@ -306,7 +306,7 @@ def tables(draw: Draw, place: Path) -> Attempt:
         "ids": lambda: read_ids(path).tolist(),
         "votes": lambda: exchange.read(path),
         "stock": lambda: sources.take_stock(sources.find(path)).about_odd_ones(),
-        "audit": lambda: audit_vectors(path, folds=2).words,
+        "audit": lambda: audit_file(path).words,
     }
     which = draw(st.sampled_from([name for name in reads if name != "audit" or draw(st.integers(0, 100)) == 0]))
 
@@ -893,7 +893,7 @@ def commands(draw: Draw, place: Path) -> Attempt:
                 f"suggest x.{kind} -k 2 --strategy coreset",
                 f"suggest features.npy labels.csv x.{kind} -k 2 --strategy coreset --out picks.json",
                 f"suggest features.npy labels.csv --ids x.{kind} -k 2 --strategy coreset",
-                f"audit x.{kind} --folds 2",
+                f"audit x.{kind}",
                 f"report x.{kind}",
                 "strategies @",
             )

@@ -4,7 +4,8 @@
 
 Each door is fuzzed in child processes of some thousand inputs each, so that an abort of a process or a hang is noticed
 and ends one of them alone. What is finished is a line of `runs.jsonl`; the same command goes on after an interruption.
-At the end `figures.json` and `figures.md` have the table. `--door NAME` takes one door only; `--child` is a child.
+At the end `figures.json` and `figures.md` have the table. `--door NAME,NAME` takes these
+doors only; `--child` is a child.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--inputs", type=int, default=100_000, help="Number of inputs of all doors (default: 100000).")
     options.add_argument("--out", type=Path, default=Path("build/fuzz"), help="Folder for the results.")
-    options.add_argument("--door", default="", help="One door only (default: all).")
+    options.add_argument("--door", default="", help="Names of doors, with commas (default: all).")
     options.add_argument("--jobs", type=int, default=1, help="Number of children side by side (default: 1).")
     options.add_argument("--seed", type=int, default=1, help="First random seed (default: 1).")
     options.add_argument("--child", action="store_true", help="Run one piece in this process and print its counts.")
@@ -162,7 +163,7 @@ def main() -> None:
         if runs.exists()
         else set()
     )
-    doors = [DOORS[given.door]] if given.door else list(DOORS.values())
+    doors = [DOORS[name] for name in given.door.split(",")] if given.door else list(DOORS.values())
     shares = sum(one.share for one in doors)
     work = []
     for one in doors:
