@@ -1,4 +1,4 @@
-"""For all tests: torch's threads are left as they were found."""
+"""For all tests: torch's threads are left as they were found; the option that makes the fuzzing longer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+
+
+def pytest_addoption(parser):
+    """Let a run of tests/fuzz be longer."""
+    parser.addoption("--fuzz-examples", type=int, help="Number of inputs for each door of tests/fuzz.")
 
 
 @pytest.fixture(autouse=True)

@@ -182,3 +182,9 @@ def test_specs_nested_too_deep_are_refused_however_they_are_made():
         deep = Spec("filtered", {"then": deep})
     with pytest.raises(BadInput, match="filtered"):
         Spec("filtered", {"then": deep})
+
+
+@pytest.mark.parametrize("value", [3.5, None, ["ncal"], b"ncal", {}])
+def test_what_is_no_text_is_no_spec(value):
+    with pytest.raises(BadInput, match="spec"):
+        parse(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -68,6 +70,18 @@ def test_lists_of_files(folder):
     (folder / "empty").mkdir()
     with pytest.raises(BadInput, match="no images below"):
         ImagePool(folder / "empty", size=8)
+
+
+def test_an_image_of_far_too_many_pixels_is_a_broken_file(folder):
+    whole = (folder / "cats" / "a.png").read_bytes()
+    head = b"IHDR" + struct.pack(">IIBBBBB", 2**31 - 1, 8000, 8, 2, 0, 0, 0)
+    bomb = whole[:12] + head + struct.pack(">I", zlib.crc32(head)) + whole[33:]
+    (folder / "cats" / "a.png").write_bytes(bomb)
+    with pytest.raises(BadInput, match=r"cats/a\.png cannot be read as an image"):
+        ImagePool(folder, size=8).read(slice(None))
+    assert ImagePool(folder, size=8, skip_broken=True).skipped == ["cats/a.png"]
+    with pytest.raises(BadInput, match="image 0"):
+        EncodedPool([bomb], size=8).read(slice(None))
 
 
 def test_nothing_but_broken_files(tmp_path):

@@ -429,3 +429,9 @@ def test_a_recorder_says_what_it_has_heard() -> None:
     record = Recorder(2000, 3)
     record.record(np.zeros(2000, int))
     assert repr(record) == "Recorder: 1 checkpoints of 2,000 items, 3 classes"
+
+
+@pytest.mark.parametrize("keep", [3, [["flips"]], np.broadcast_to(np.float32(0), (2**40,))])
+def test_things_to_keep_that_are_no_names_are_refused_at_once(keep):
+    with pytest.raises(BadInput, match="keep"):
+        Recorder(3, 2, keep)

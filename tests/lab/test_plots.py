@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ncalr.errors import Note
-from ncalr.lab import plots
+from ncalr.lab import plots, report
 from ncalr.lab.figures import write_figures
 from ncalr.lab.statistics import Curves, summary
 
@@ -163,3 +164,8 @@ def test_differences_by_data_set_have_a_mark_a_strategy_and_row():
         assert f">{name}</text>" in picture
     assert ">random</text>" not in picture, "it is the line at 0"
     assert plots.by_data_set(["ncal", "margin"], {"digits": {}}) == "", "nothing to compare with"
+
+
+def test_a_journal_without_quantiles_leaves_out_the_distances():
+    run = SimpleNamespace(strategy="margin", lines=[{"separation": {"norm": 2.0}}])
+    assert report._distances([run]) == {}

@@ -324,3 +324,16 @@ def test_large_unsigned_ids_are_compared_exactly(problem):
     found = ncalr.query("random", N - 1, ids=ids, exclude=[base + 3, -1])
     assert set(found.ids.tolist()) == set(ids.tolist()) - {base + 3}
     assert "1 of 2 ids to exclude are not in the pool" in found.notes[0]
+
+
+@pytest.mark.parametrize("strategy", ["typiclust", "coreset", "margin"])
+def test_the_order_of_the_rows_changes_no_pick(strategy):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        classes = np.arange(24) % 2
+        vectors = (rng.normal(size=(24, 3)) + 2 * classes[:, None]).astype(np.float32)
+        labels, ids = np.where(rng.permutation(24) < 9, classes, -1), np.arange(50, 74)
+        turn = rng.permutation(24)
+        picks = suggest(vectors, labels, 5, strategy, ids=ids)
+        turned = suggest(vectors[turn], labels[turn], 5, strategy, ids=ids[turn])
+        assert turned.ids.tolist() == picks.ids.tolist()

@@ -173,7 +173,7 @@ def test_cohen_of_strangers_and_of_oneself() -> None:
 
 @pytest.mark.parametrize("options", [{"level": 1.0}, {"level": 95}, {"draws": 0}])
 def test_intervals_that_are_none(options: dict) -> None:
-    with pytest.raises(BadInput, match="level must lie between 0 and 1 and draws be at least 1"):
+    with pytest.raises(BadInput, match=next(iter(options))):
         fleiss(Votes.from_matrix([[0, 1]], 2), **options)
 
 

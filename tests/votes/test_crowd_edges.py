@@ -7,7 +7,7 @@ import pytest
 from crowds import coins, crowd
 
 from ncalr.errors import BadInput
-from ncalr.votes import METHODS, Votes, crowdlab, dawid_skene, doubts, gains, majority
+from ncalr.votes import METHODS, Votes, crowdlab, dawid_skene, doubts, fleiss, gains, krippendorff, majority
 
 JUDGING = ("one_coin", "dawid_skene", "glad")  # those whose accuracy is that against the truth
 
@@ -223,3 +223,24 @@ def test_one_who_is_wrong_on_purpose_is_found_and_used(method: str) -> None:
     found = call(method, votes)
     assert found.interval()[3, 1] < 0.2
     assert (found.labels == truth).mean() > (majority(votes).labels == truth).mean() + 0.05
+
+
+@pytest.mark.parametrize("ids", [3, "ab", None, 1.5])
+def test_ids_that_are_no_list_are_refused(ids) -> None:
+    with pytest.raises(BadInput, match="items"):
+        Votes.from_long(ids, ["ann", "bob"], [0, 1], classes=2)
+
+
+def test_more_classes_than_any_table_has_are_refused() -> None:
+    with pytest.raises(BadInput, match="classes"):
+        Votes.from_matrix([[0, 1]], classes=10**30)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", [1], float("nan"), None])
+def test_a_seed_that_is_no_whole_number_is_refused(seed) -> None:
+    votes = Votes.from_matrix([[0, 1], [1, 0], [1, 1]], classes=2)
+    for judge in (majority, fleiss, krippendorff):
+        with pytest.raises(BadInput, match="seed"):
+            judge(votes, seed=seed)
+    with pytest.raises(BadInput, match="level"):
+        fleiss(votes, level="high")  # type: ignore[arg-type]

@@ -1181,3 +1181,40 @@ def test_ports(monkeypatch):
         with pytest.raises(BadInput, match="in use"):
             free_port("127.0.0.1", port, fixed=True)
         assert free_port("127.0.0.1", port, fixed=False) > port
+
+
+ODD_VOTES = [
+    {"by": None},
+    {"by": {}},
+    {"by": "\ud800"},
+    {"kind": ["label"]},
+    {"label": 10**30},
+    {"at": "yesterday"},
+    {"purpose": 1.5},
+]
+ODD_RECORDS = [{"name": {}}, {"arm": "a" * 17}, {"epoch": -1}, {"score": {}}, {"guideline": "x"}, {"votes": [7]}]
+
+
+@pytest.mark.parametrize("odd", [*ODD_VOTES, *ODD_RECORDS])
+def test_fields_of_a_wrong_type_in_labels_are_refused_with_their_line(tmp_path, odd):
+    vote = {"by": "ann", "kind": "label", "label": "cat", "at": 1.5, "purpose": "label"}
+    whole = {"name": "item0000001", "status": "labelled", "votes": [{**vote, **odd} if odd in ODD_VOTES else vote]}
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({**whole, **(odd if odd in ODD_RECORDS else {})}) + "\n")
+    with pytest.raises(BadInput, match=r"labels\.jsonl.*line 1" if odd != {"votes": [7]} else "labels"):
+        exchange.read(path)
+
+
+def test_a_name_that_a_database_cannot_hold_is_refused(office):
+    office.project(items=2)
+    said = Opinion("ann", "label", "cat")
+    with pytest.raises(BadInput):
+        exchange.take_in(office.store, [Record("item\0", "open", votes=(said,))])
+
+
+def test_a_secret_that_is_none_is_refused(tmp_path):
+    folder = Folder(tmp_path)
+    (tmp_path / "secret").write_text("no hex digits")
+    (tmp_path / "secret").chmod(0o600)
+    with pytest.raises(BadInput, match="secret"):
+        folder.secret()

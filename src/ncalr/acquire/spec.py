@@ -47,6 +47,8 @@ def parse(text: str) -> Spec:
     >>> parse("ncal(fusion=rank, sign=-1)")
     Spec(name='ncal', options={'fusion': 'rank', 'sign': -1})
     """
+    if not isinstance(text, str):
+        raise BadInput(f"a spec must be a text such as 'ncal(fusion=rank)', got {text!r:.80}")
     shown = f"cannot read {text[:80]!r}{'...' if len(text) > 80 else ''}"
     if len(text) > LONGEST:
         raise BadInput(f"{shown} ({len(text):,} characters); a spec has at most {LONGEST:,}")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncalr.data.files import first_bytes
-from ncalr.data.images import UNREADABLE, decoded, image_shape, pillow, why
+from ncalr.data.images import decoded, image_shape, pillow, readable
 from ncalr.data.pool import checked_ids
 from ncalr.errors import BadInput
 
@@ -90,12 +90,8 @@ class EncodedPool:
         image = self._images[at]
         if image is None:
             raise BadInput(f"{self._name(at)} has no image; leave it out")
-        try:
+        with readable(image, self._name(at), "mend it or leave it out"):
             return see(io.BytesIO(image) if isinstance(image, bytes) else image)
-        except UNREADABLE as error:
-            raise BadInput(
-                f"{self._name(at)} cannot be read as an image ({why(error, image)}); mend it or leave it out"
-            ) from None
 
 
 def _size(source: Any) -> tuple[int, int]:

@@ -12,8 +12,9 @@ An image is scaled so that it covers the size, and cut at the middle. Of a TIFF 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput, Note
+from ncalr.errors import BadInput, NcalrError, Note
 from ncalr.extras import load
 from ncalr.pixels import ENDINGS, about_heic, in_eight_bits
-
-UNREADABLE = (OSError, ValueError, SyntaxError)
-"""What Pillow raises where a file is no image, or not all of one."""
 
 
 class ImagePool:
@@ -73,13 +71,9 @@ class ImagePool:
         return len(self.paths)
 
     def _decode(self, path: Path) -> npt.NDArray[np.uint8]:
-        try:
+        advice = f"mend or remove it, or leave out such files: {self.advice}"
+        with readable(path, path, advice):
             return decoded(path, self.shape)
-        except UNREADABLE as error:
-            raise BadInput(
-                f"{path} cannot be read as an image ({why(error, path)}); mend or remove it, or leave out such files: "
-                f"{self.advice}"
-            ) from None
 
     def _is_whole(self, path: Path) -> bool:
         try:
@@ -116,6 +110,17 @@ def decoded(source: Any, shape: tuple[int, int, int]) -> npt.NDArray[np.uint8]:
         left, top = (larger[0] - width) // 2, (larger[1] - height) // 2
         pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.uint8)
     return pixels.reshape(shape)
+
+
+@contextmanager
+def readable(source: Any, name: Path | str, advice: str) -> Iterator[None]:
+    """Turn every error of a decoder, or its refusal of an image with far too many pixels, into `BadInput`."""
+    try:
+        yield
+    except (Note, NcalrError):
+        raise
+    except Exception as error:  # a decoder raises what it likes
+        raise BadInput(f"{name} cannot be read as an image ({why(error, source)}); {advice}") from None
 
 
 def why(error: Exception, source: Any) -> str:

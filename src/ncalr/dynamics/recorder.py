@@ -40,15 +40,21 @@ MOST_CLASSES = 65536  # a prediction is two bytes
 KEEPS = ("flips", "predictions", "probs", "logits")
 
 
+def _kept(name: Any) -> str:
+    """Return the name of something to keep."""
+    if not isinstance(name, str):
+        raise BadInput(f"keep must hold names of {', '.join(KEEPS)}, got {name!r:.80}")
+    check_known("thing to keep", name, KEEPS)
+    return name
+
+
 class Recorder:
     """A log of checkpoints over `items` pool items; see the module's text."""
 
     def __init__(self, items: int, classes: int, keep: Iterable[str] = ("flips",)) -> None:
         items, classes = whole_number("items", items, 1), whole_number("classes", classes, 1, MOST_CLASSES)
         self.items, self.classes = items, classes
-        self.keep = frozenset([keep] if isinstance(keep, str) else keep)
-        for name in self.keep:
-            check_known("thing to keep", name, KEEPS)
+        self.keep = frozenset(map(_kept, [keep] if isinstance(keep, str) or not isinstance(keep, Iterable) else keep))
         self.checkpoints = 0
         small = classes <= 256
         # Three bytes an item: one for the class and two for the count, or, past 256 classes, the other way round.

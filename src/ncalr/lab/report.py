@@ -477,7 +477,7 @@ def _distances(runs: list[Run]) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
     for run in runs:
         last = next((line["separation"] for line in reversed(run.lines) if line.get("separation")), None)
-        if last and last["quantiles"] and last["norm"]:
+        if last and last.get("quantiles") and last.get("norm"):
             found.setdefault(run.strategy, []).append(np.array(last["quantiles"]) / last["norm"])
     return found
 

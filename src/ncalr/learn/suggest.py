@@ -154,7 +154,8 @@ def _evidence(
     if needs <= LINEAR:
         return _linear(needs, pool, known, labels, classes or int(labels.max()) + 1)
     learner, name = _head(device)
-    model = learner.fit(Job(pool, pool.ids[known], labels[known], classes or 0, seed, needs=needs))
+    rows = _by_id(known, pool.ids)
+    model = learner.fit(Job(pool, pool.ids[rows], labels[rows], classes or 0, seed, needs=needs))
     notes = (_words(name, model.record, labels[known]), *model.record.notes)
     if "checkpoint_predictions" in needs and not installed("torch"):
         notes = (*notes, SETTLED)
@@ -234,16 +235,23 @@ def _plain(needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any) -> d
     """For strategies that look at vectors alone: the vectors as they are."""
     found = {"features": pool.items, "ids": pool.ids}
     if known.any() and needs & {"labelled_features", "labels"}:
-        found |= {"labelled_features": pool.read(np.flatnonzero(known)), "labels": labels[known]}
+        rows = _by_id(known, pool.ids)
+        found |= {"labelled_features": pool.read(rows), "labels": labels[rows]}
     return found
+
+
+def _by_id(known: Any, ids: Any) -> npt.NDArray[np.intp]:
+    """Return the rows that have a label in the order of their ids, so that the order of the rows changes no pick."""
+    rows = np.flatnonzero(known)
+    return rows[np.argsort(ids[rows], kind="stable")]
 
 
 def _linear(
     needs: frozenset[str], pool: ArrayPool, known: Any, labels: Any, classes: int
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return predictions of a logistic regression on the labelled vectors, beside the vectors themselves."""
-    rows = np.asarray(pool.read(np.flatnonzero(known)), np.float32)
-    given = labels[known]
+    places = _by_id(known, pool.ids)
+    rows, given = np.asarray(pool.read(places), np.float32), labels[places]
     head = LinearHead.fit(rows, given, classes)
     found = _plain(needs, pool, known, labels)
     found["logits"] = np.empty((len(pool), classes), np.float32)

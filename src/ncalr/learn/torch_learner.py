@@ -94,7 +94,7 @@ class TorchLearner:
         self.net, self.recipe, self.layer = net, recipe(recipe_, **changes), layer
         try:
             self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        except RuntimeError:
+        except (RuntimeError, TypeError):
             raise BadInput(f"there is no device {device!r}: cpu and cuda are, or name none") from None
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise BadInput("device 'cuda' was asked for and torch sees no GPU; use device='cpu'")

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, whole_number
 from ncalr.votes.answers import Floats, Ints, Votes
 
 Totals = Callable[[Floats], tuple[Any, Any]]
@@ -154,8 +155,9 @@ def _disagreement(rows: Ints) -> Floats:
 
 def _judged(features: Floats, times: Ints, totals: Totals, level: float, draws: int, seed: int) -> Agreement:
     """The coefficient over items that have these features so many times each, and its interval."""
-    if not 0 < level < 1 or draws < 1:
-        raise BadInput(f"level must lie between 0 and 1 and draws be at least 1, got {level!r} and {draws!r}")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise BadInput(f"level must be a number between 0 and 1, got {level!r:.80}")
+    draws, seed = whole_number("draws", draws, 1), whole_number("seed", seed, 0)
     items, tail = int(times.sum()), (1 - level) / 2
     if not items:
         return Agreement(_NAN, _NAN, _NAN, 0)

@@ -171,8 +171,8 @@ def _as_ids(given: Any, what: str) -> Ids:
     """Ids as a flat array. NumPy would turn [1, "a"] into texts and tuples into rows; they stay what they are."""
     if hasattr(given, "dtype"):
         array = to_numpy(given, what)
-    elif not isinstance(given, Iterable):
-        raise BadInput(f"{what} must be a list of ids, got {given!r}")
+    elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BadInput(f"{what} must be a list of ids, got {given!r:.80}")
     else:
         listed = list(given)
         alike = all(isinstance(one, str) for one in listed) or all(type(one) is int for one in listed)

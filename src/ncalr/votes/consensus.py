@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, whole_number
 from ncalr.votes.answers import NO_ANSWER, Floats, Ids, Ints, Votes, stand
 from ncalr.votes.information import jeffreys
 
@@ -96,6 +96,7 @@ class Choice(NamedTuple):
 
 def likeliest(values: Floats, votes: Votes, seed: int, then: Floats | None = None) -> Choice:
     """The column of the largest value in each row; ties by the largest of `then`, and by the item's lot after that."""
+    seed = whole_number("seed", seed, 0)
     candidates = _largest(values)
     if then is not None:
         candidates = _largest(np.where(candidates, then, -np.inf))
@@ -139,7 +140,7 @@ def conclude(
 def lot(seed: int, item: Any, choices: int) -> int:
     """One of 0..choices-1 by seed and id alone: not by the item's place, nor by what else there is."""
     name = item.item() if isinstance(item, np.generic) else item
-    word = hashlib.blake2b(f"{int(seed)} {name!r}".encode(), digest_size=8).digest()
+    word = hashlib.blake2b(f"{seed} {name!r}".encode(), digest_size=8).digest()
     return int.from_bytes(word, "little") % choices
 
 

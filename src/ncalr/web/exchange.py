@@ -31,7 +31,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import DataError
 
+from ncalr.data.fields import check_fields, is_count, is_number, optional
+from ncalr.data.fields import record as record_of
 from ncalr.data.received import DEVICES, FORBIDDEN, check_file, check_parquet, inside, read_json, reading
 from ncalr.data.tables import (
     TEXT_COLUMNS,
@@ -56,6 +59,30 @@ UNNAMED = "import"  # who said what a table does not say who said
 PREDICTIONS = ("name", "label", "class", "probability")  # the columns of what a model says of all items
 LABELS = "labels.jsonl"  # beside the folders of an export as images
 LONGEST = 200  # bytes of a file's name
+
+
+def _is_stored(value: Any) -> bool:
+    """Whether it is a text that can be written: lone surrogates, as JSON may hold them, cannot."""
+    return isinstance(value, str) and not any("\ud800" <= letter < "\ue000" for letter in value)
+
+
+_OPINION = {
+    "by": _is_stored,
+    "kind": answers.KINDS.__contains__,
+    "label": optional(_is_stored),
+    "at": is_number,
+    "purpose": list(answers.ROLE_FOR).__contains__,
+}
+_FIELDS = {
+    **dict.fromkeys(("name", "status"), _is_stored),
+    **dict.fromkeys(("label", "text"), optional(_is_stored)),
+    "arm": optional(lambda value: _is_stored(value) and len(value) <= 16),
+    "confidence": is_number,
+    **dict.fromkeys(("score", "probability"), optional(is_number)),
+    **dict.fromkeys(("epoch", "guideline"), optional(is_count)),
+    "votes": lambda votes: all(map(record_of(_OPINION), votes)),
+}
+"""What each field of a record that was read may be."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +155,9 @@ def _read(source: Path) -> Iterator[Placed]:
     """The same, one after the other."""
     with reading(source, "labels"):
         try:
-            yield from READERS[form_of(source) or ""](source)
+            for place, record in READERS[form_of(source) or ""](source):
+                check_fields(asdict(record), _FIELDS, place)
+                yield place, record
         except BadInput as error:
             raise BadInput(f"{source}: {error}") from None
 
@@ -253,7 +282,10 @@ def take_in(store: Store, given: Iterable[Record], replace: bool = False) -> int
     texts: dict[str, list[int]] = {}  # the items of each text; read once, where a record goes by its text
     taken: dict[tuple[int, int, str], str] = {}  # what a record called the item, by item, person and purpose
     for batch in batches(given, BATCH):
-        count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts, taken=taken))
+        try:
+            count += store.write(partial(_take_all, now=now, batch=batch, replace=replace, texts=texts, taken=taken))
+        except DataError as error:  # PostgreSQL takes no NUL in a text
+            raise BadInput(f"the database takes no such label ({error.orig}); mend the file") from None
     return count
 
 

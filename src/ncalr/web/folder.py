@@ -112,7 +112,8 @@ class Folder:
                 f"{path} can be read by others (mode {mode:o}): it tells a change asked for by our page from one of "
                 "another site. Remove it, and a new one is made; pages that are open are then loaded anew"
             )
-        return bytes.fromhex(path.read_text(encoding="utf-8"))
+        with reading(path, "a secret", "remove it, and a new one is made"):
+            return bytes.fromhex(path.read_text(encoding="utf-8"))
 
     def _of_another(self, source: Path) -> bool:
         """Whether the project here labels something else that is still there."""
