@@ -219,7 +219,9 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return coverage and width by case."""
     lines = []
     groups = [("all", rows)]
-    groups += [(f"{100 * wrong:g} % wrong labels", [row for row in rows if row["wrong"] == wrong]) for wrong in (0.0, 0.2)]
+    groups += [
+        (f"{100 * wrong:g} % wrong labels", [row for row in rows if row["wrong"] == wrong]) for wrong in (0.0, 0.2)
+    ]
     groups += [(name, [row for row in rows if row["set"] == name]) for name in dict.fromkeys(r["set"] for r in rows)]
     for name, group in groups:
         for case in CASES:

@@ -95,7 +95,7 @@ class Copies:
 
     def _scaled(self, rows: Array) -> Array:
         """Return features from the middle of the pool, about 1 in size: single precision is enough."""
-        return ((rows - self._middle) / self._unit).astype(np.float32)
+        return np.asarray((rows - self._middle) / self._unit, np.float32)
 
 
 def first_drawn(keys: Array) -> Array:

@@ -22,7 +22,9 @@ def run(
     guidelines: Annotated[Path | None, typer.Option(help="A Markdown file the page shows.")] = None,
     votes: Annotated[int, typer.Option(help="How many people answer each item.")] = 1,
     suggestions: Annotated[bool, typer.Option(help="Show the model's guess, on a random half.")] = False,
-    strategy: Annotated[str, typer.Option(help="Strategy that chooses the items (default: ncal_coverage).")] = "ncal_coverage",
+    strategy: Annotated[
+        str, typer.Option(help="Strategy that chooses the items (default: ncal_coverage).")
+    ] = "ncal_coverage",
     control: Annotated[float, typer.Option(help="Share of items set aside at random to measure the accuracy.")] = 0.1,
     first: Annotated[int, typer.Option(help="Labels before the first training.")] = 10,
     step: Annotated[int, typer.Option(help="Answers between two trainings.")] = 10,

@@ -29,7 +29,9 @@ Spreadsheet = Annotated[
 
 def run(
     k: Annotated[int, typer.Option("-k", help="How many items to pick.")],
-    strategy: Annotated[str, typer.Option(help="Strategy, with options in brackets, as in 'ncal(fusion=rank)' (default: ncal_coverage).")] = "ncal_coverage",
+    strategy: Annotated[
+        str, typer.Option(help="Strategy, with options in brackets: 'ncal(fusion=rank)' (default: ncal_coverage).")
+    ] = "ncal_coverage",
     features: Annotated[Path | None, typer.Option(help=_ARRAY + "Pool features (n, d).")] = None,
     logits: Annotated[Path | None, typer.Option(help=_ARRAY + "Pool logits (n, c).")] = None,
     probs: Annotated[Path | None, typer.Option(help=_ARRAY + "Pool probabilities (n, c).")] = None,

@@ -37,7 +37,9 @@ def run(
     k: Annotated[
         int | None, typer.Option("-k", help="Number of items to pick (default: 100, or all remaining).")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="Strategy, with options in brackets, as in 'ncal(fusion=rank)' (default: ncal_coverage).")] = "ncal_coverage",
+    strategy: Annotated[
+        str, typer.Option(help="Strategy, with options in brackets: 'ncal(fusion=rank)' (default: ncal_coverage).")
+    ] = "ncal_coverage",
     ids: Ids = None,
     exclude: Annotated[Path | None, typer.Option(help="Ids not to pick beside the labelled ones.")] = None,
     control: Annotated[
