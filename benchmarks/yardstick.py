@@ -454,7 +454,8 @@ def from_scratch(experiment: str) -> list[str]:
                 if other == name and labels in points and labels in found.get(("ncal_coverage", seed), {})
             ]
             cells.append(f"{np.mean(both):+.2f} ({len(both)} seeds)" if both else "")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        if any(cells):
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
@@ -513,7 +514,6 @@ def page(source: Path, target: Path) -> None:
         "the time (ResNet-18, one H200; `results/study`). The edition is not ahead of margin or CDAL there.",
         "",
         *from_scratch("cifar10-coverage"),
-        *from_scratch("mini_imagenet-coverage"),
         "## What was tried on the development sets",
         "",
         "Lead over `uherding` with its radius from the pool (weights: the doubt of the last predictions), in points, on "
