@@ -49,10 +49,10 @@ def fuse(parts: Mapping[str, Array], backend: Backend) -> Array:
     needs={"features"},
     wants={"mean_probs", "statistics", "labelled_features"},
     fuse=fuse,
-    select="coverage(density=1)",
+    select="coverage(density=1, limit=32768)",
     rowwise=True,
     cites="ncalr; after Goel et al. 2025 and Bae et al. 2025",
-    cost="kernel values of each item with its neighbours",
+    cost="kernel values of near items, for n up to 32,768 (a sample beyond)",
 )
 def ncal_coverage(evidence: Evidence, *, weights: str = "dynamics", balance: float = 0.5) -> dict[str, Any]:
     """NCAL coverage: greedy coverage of the pool, weighed by doubt, class size and density."""
