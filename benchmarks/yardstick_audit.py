@@ -166,6 +166,8 @@ def write(path: Path = RESULT) -> None:
     """Write the tables in docs/noise.md."""
     from ncalr.lab.tables import markdown_table
 
+    if not path.exists():  # not measured yet
+        return
     found = json.loads(path.read_text())
     judged = [one for one in found if "precision" in one]
     rows = []

@@ -710,7 +710,7 @@ def test_a_misspelt_array_is_recognised():
     for name, meant in (("prob", "probs"), ("logit", "logits"), ("feature", "features")):
         with pytest.raises(UnknownName, match=f"Did you mean '{meant}'"):
             query("margin", 3, **{name: np.zeros((4, 2))})
-    with pytest.raises(UnknownName, match=r"called 'quantity'\. Known: select\."):
+    with pytest.raises(UnknownName, match=r"called 'quantity'\. Known: copies, select\."):
         query("margin", 3, probs=np.full((4, 2), 0.5), quantity=1)
 
 

@@ -283,7 +283,7 @@ def test_files_of_other_kinds_are_told_where_they_belong(tmp_path):
     for name, said in (
         ("a.npz", "ncalr pool create POOL .*a.npz"),
         ("t.parquet", "--ids COLUMN"),
-        ("o.npy", "objects, not numbers"),
+        ("o.npy", "objects"),
         ("none.npy", "there is no file"),
         (".", "is a folder"),
     ):

@@ -462,7 +462,7 @@ def test_bad_input(change, words):
 def test_few_labels_are_refused_and_numbers_that_are_codes():
     with pytest.raises(BadInput, match="labels"):
         audit(np.zeros((9, 2)), np.arange(9) % 2)
-    with pytest.raises(BadInput, match="too large for a class number"):
+    with pytest.raises(BadInput, match="class number"):
         audit(np.zeros((30, 2)), np.arange(30) + 9_999_999)
 
 

@@ -55,7 +55,7 @@ def finish(results, name, better, evaluations=None):
                 "seconds": {"round": 0.5, "train": 60},
                 "stop": "budget" if labels == experiment.end else "",
             }
-            for number, labels in enumerate(experiment.budgets, 1)
+            for number, labels in enumerate(experiment.budgets)
         ]
         (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         if evaluations:

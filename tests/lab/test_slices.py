@@ -227,7 +227,7 @@ def test_what_fails_for_one_model_fails_for_no_other(slices, tmp_path, monkeypat
     monkeypatch.setitem(TASKS, "calibration", spoiled)
     (runs[1].journal.folder / "models" / "round-02" / "model.json").write_text("{")
     failed = study.evaluate_all(out, study.evaluators(tmp_path, out), "skip", [])
-    assert [one.splitlines()[0].rpartition(": ")[0] for one in failed] == [
+    assert [": ".join(one.splitlines()[0].split(": ")[:2]) for one in failed] == [
         "left out: calibration of here",
         "left out: calibration of here",
         "left out: separation of here",
@@ -448,9 +448,9 @@ def test_what_a_slice_took_is_added_to_what_is_kept(slices, tmp_path):
 def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices, tmp_path):
     run = tmp_path / "out" / "runs" / "random-0"
     run.mkdir(parents=True)
-    (run / "journal.jsonl").write_text('{"round": 0, "scores": [1]}\n{"round": 1, "sco')
+    (run / "journal.jsonl").write_text('{"round": 0, "ids": [4], "labels": [1], "scores": [1]}\n{"round": 1, "sco')
     slices.keep(tmp_path / "out", tmp_path / "kept")
-    assert (tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl").read_text() == '{"round":0}\n'
+    assert (tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl").read_text() == '{"round":0,"ids":[4],"labels":[1]}\n'
 
 
 def test_experiments_that_are_named_come_in_the_order_of_their_names(monkeypatch, capsys):

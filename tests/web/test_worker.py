@@ -87,7 +87,7 @@ def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
     assert all(0 < row["probability"] <= 1 for row in rows)
     assert {(row["arm"], row["probability"]) for row in rows} == {("strategy", 0.9), ("control", 0.1)}
     why = json.loads(next(row["why"] for row in rows if row["arm"] == "strategy"))
-    assert {"cmap", "cmap_rank", "ff", "near"} <= set(why)
+    assert {"dynamics", "dynamics_rank", "balance", "near"} <= set(why)
     assert {place[0] for place in why["near"]} == {0, 1}
     label(desk, truth, 40)
     found = figures.control(desk.store.read(figures.curve))
@@ -421,7 +421,7 @@ def test_texts_without_words_and_embeddings(tmp_path):
     assert pool.read(slice(None)).argmax(axis=1).tolist() == [1, 3]
     with pytest.raises(BadInput, match="has 4 rows, too few for 5 items"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "e.npy")), [5], "a", [None], 8)
-    with pytest.raises(BadInput, match="embeddings that can be read"):
+    with pytest.raises(BadInput, match="there is no file"):
         sources.vectors(Source("x", "text", embeddings=str(tmp_path / "no.npy")), [5], "a", [None], 8)
 
 

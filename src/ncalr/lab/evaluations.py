@@ -110,7 +110,7 @@ _KINDS = {
     "round": is_count,
     "labelled": is_count,
     **dict.fromkeys(("accuracy", "journal"), is_share),
-    "values": dict_of(optional(is_number)),
+    "values": dict_of(lambda value: value is None or value != value or is_number(value)),
     **dict.fromkeys(("shown", "notes"), list_of(is_text)),
     "limits": dict_of(lambda value: _LIMITS(value) and len(value) == 2),
     "wishes": dict_of(lambda _: True),

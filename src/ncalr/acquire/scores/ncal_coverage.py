@@ -57,8 +57,8 @@ def fuse(parts: Mapping[str, Array], backend: Backend) -> Array:
 def ncal_coverage(evidence: Evidence, *, weights: str = "dynamics", balance: float = 0.5) -> dict[str, Any]:
     """NCAL coverage: greedy coverage of the pool, weighed by doubt, class size and density."""
     check_known("weights", weights, WEIGHTS)
-    if balance < 0:
-        raise BadInput(f"balance must be at least 0, got {balance}")
+    if not 0 <= balance <= 10:
+        raise BadInput(f"balance must lie in 0..10, got {balance}")
     backend, parts = evidence.backend, {}
     predicted, labelled = "mean_probs" in evidence, "statistics" in evidence
     if predicted and weights != "geometry":

@@ -79,8 +79,8 @@ def coverage(
         raise BadInput(f"radius must be positive, got {radius}")
     if not share > 0:
         raise BadInput(f"share must be positive, got {share}")
-    if density < 0:
-        raise BadInput(f"density must be at least 0, got {density}")
+    if not 0 <= density <= 10:
+        raise BadInput(f"density must lie in 0..10, got {density}")
     if limit < 1:
         raise BadInput(f"limit must be at least 1, got {limit}")
     limit = max(limit, k)
