@@ -41,7 +41,9 @@ const NCAL = "its label would move the geometry of the classes, or the model kep
 const REASONS = {
   random: () => "It came from the first order, drawn at random before there was a model.",
   control: ({ control }) => `It was set aside at random, before anything was known about it: ${percent(control)} of the items are, unmarked, to measure the model's accuracy.`,
-  strategy: ({ strategy }) => (/^ncal\b/.test(strategy) ? `NCAL-R chose it: ${NCAL}.` : `The strategy of this project, ${strategy}, put it first.`),
+  strategy: ({ strategy }) => (/^ncal\b/.test(strategy) ? `NCAL-R chose it: ${NCAL}.`
+    : /^ncal_coverage\b/.test(strategy) ? "It is like many items without a label, and the model is unsure about them."
+    : `The strategy of this project, ${strategy}, put it first.`),
   review: () => "A second look: either its label looked doubtful, or it is a control. You are not told which.",
   adjudicate: () => "People disagreed about it, or nobody was sure.",
   again: () => "One more opinion was wanted.",
@@ -52,9 +54,10 @@ export function reason(why, classes) {
   const rows = [];
   if (why.cmap_rank !== undefined) rows.push({ name: "CMAP", value: why.cmap_rank, label: `above ${percent(why.cmap_rank)}` });
   if (why.ff_rank !== undefined) rows.push({ name: "FF (flips)", value: why.ff_rank, label: `above ${percent(why.ff_rank)}` });
-  if (rows.length) {
-    out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows, 1),
-      el("p", { class: "soft" }, "CMAP: how much it would turn the class means against each other. FF: how often its prediction flipped late in the training."));
+  if (why.dynamics_rank !== undefined) rows.push({ name: "Doubt", value: why.dynamics_rank, label: `above ${percent(why.dynamics_rank)}` });
+  if (rows.length) out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows, 1));
+  if (why.cmap_rank !== undefined) {
+    out.push(el("p", { class: "soft" }, "CMAP: how much it would turn the class means against each other. FF: how often its prediction flipped late in the training."));
   }
   if (why.near?.length) {
     out.push(el("h3", {}, "Nearest class means"),
