@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -81,6 +81,13 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
         bounds = f"from {least} on" if most is None else f"in {least}..{most}"
         raise BadInput(f"{name} must be a whole number {bounds}, got {value!r}")
     return int(value)
+
+
+def number_between(name: str, value: Any, low: float, high: float) -> float:
+    """Return the value, which must be a number between two others, these left out; truth values are none."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+        raise BadInput(f"`{name}` must be a number between {low:g} and {high:g}, got {value!r:.80}.")
+    return float(value)
 
 
 def unknown(kind: str, given: str, known: Iterable[str], more: str = "", also: Iterable[str] = ()) -> UnknownName:

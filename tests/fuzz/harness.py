@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from hypothesis import strategies as st
 import ncalr
 from ncalr.errors import NcalrError, Note
 
-SECONDS = 10.0  # of processor time, which one call may take
-STUCK = 60.0  # of wall time, after which it is interrupted
+SECONDS = 10.0  # of processor time, which one call may take; wall time says how busy the machine is
+STUCK = 30.0  # of processor time, after which a call is interrupted
 MEMORY = 3 * 2**30  # bytes of address space, which one call may ask for beyond what the process has
 PACKAGE = os.path.dirname(ncalr.__file__)
 VICTIM = "the file of another program\n"
@@ -178,17 +179,17 @@ def _limited() -> Iterator[None]:
     except OSError:
         used = 0
     old, hard = resource.getrlimit(resource.RLIMIT_AS)
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, STUCK)
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, STUCK)
     if used:
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         if used:
             resource.setrlimit(resource.RLIMIT_AS, (old, hard))
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before)
 
 
 def judged(attempt: Attempt, arena: Arena) -> str:
@@ -246,6 +247,8 @@ def _line(why: BaseException) -> str:
 def arena() -> Iterator[Arena]:
     """An arena in a temporary folder, in memory where there is such a file system: every pool is synced to its disk."""
     tempfile.gettempdir()  # which it tries by writing, the first time
+    for name in ("ncalr.kernels.compiled", "ncalr.learn", "ncalr.lab.session"):
+        import_module(name)  # an import that a limit interrupts would stay half done
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="ncalr-fuzz-", dir=memory if memory.is_dir() else None) as root:
         yield Arena(Path(root))

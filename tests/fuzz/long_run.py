@@ -4,8 +4,8 @@
 
 Each door is fuzzed in child processes of some thousand inputs each, so that an abort of a process or a hang is noticed
 and ends one of them alone. What is finished is a line of `runs.jsonl`; the same command goes on after an interruption.
-At the end `figures.json` and `figures.md` have the table. `--door NAME,NAME` takes these
-doors only; `--child` is a child.
+At the end `figures.json` and `figures.md` have the table. `--door NAME,NAME` takes these doors only; `--child` is a
+child.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-PIECE = 5000  # inputs of one child
-PATIENCE = 120  # seconds for one input, after which the child ends itself
+PIECE = 8000  # inputs of one child
+PATIENCE = 600  # seconds for one input, after which the child ends itself: nothing moves any more
 FAULTS = ("crash", "wrong", "refused", "hang", "memory", "outside", "abort")
 
 

@@ -39,9 +39,11 @@ from scipy.special import expit, logit
 from ncalr.acquire.door import counted_from_one, some
 from ncalr.data.embeddings import by_index, vector_pool
 from ncalr.data.pool import ArrayPool
+from ncalr.data.received import free_memory
 from ncalr.data.tables import numbers_as_names
 from ncalr.dynamics import aum, forgetting_events
-from ncalr.errors import BadInput, NotFinite
+from ncalr.dynamics.recorder import MOST_CLASSES
+from ncalr.errors import BadInput, NotFinite, whole_number
 from ncalr.evaluate.noise_share import NoiseShare, calibrate, log_softmax, noise_share
 from ncalr.evaluate.out_of_sample import FOLDS, out_of_sample
 from ncalr.evaluate.rivals import RIVALS, check_rivals, doubts_of
@@ -144,6 +146,7 @@ def audit(
     >>> int(found.ids[found.order[0]]), int(found.suggested[7])
     (7, 0)
     """
+    seed = whole_number("seed", seed, 0)
     pool, numbers, names = _items(features, labels, logits, log, ids)
     known = np.flatnonzero(numbers >= 0)
     given = numbers[known]
@@ -194,8 +197,8 @@ def _with_log(
     if share is None:
         return noise_share(over_time, given, confidence=confidence)
     contradicted = share.probs.argmax(axis=1) != given
-    agrees = [(step[contradicted].argmax(axis=1) == given[contradicted]).mean() for step in series]
-    if contradicted.any() and np.mean(agrees) >= BY_HEART:
+    agrees = series[:, contradicted].argmax(axis=2) == given[contradicted]
+    if contradicted.any() and agrees.mean() >= BY_HEART:
         notes.append(
             "The log agrees with nearly all labels that the logits contradict: that network has learnt them by heart. "
             "Its log is left out."
@@ -216,7 +219,9 @@ def _with_geometry(outputs: Floats, rows: Any, given: Any, classes: int, parts: 
     cosines = np.empty(outputs.shape)
     for part in [slice(None)] if parts is None else [parts == number for number in np.unique(parts)]:
         cosines[part] = _cosines(rows[part], given[part], classes)
-    known = np.where(np.isnan(cosines), np.nanmax(cosines, axis=1, keepdims=True), cosines)  # unknown: no argument
+    unknown = np.isnan(cosines)
+    largest = np.where(unknown, -1.0, cosines).max(axis=1, keepdims=True)
+    known = np.where(unknown, largest, cosines)  # unknown: no argument
     plain = calibrate(outputs, given).log_probs
     mixed = max((plain + weight * known for weight in COSINES), key=lambda one: calibrate(one, given).likelihood)
     places = np.arange(len(given))
@@ -289,8 +294,13 @@ def _items(
     if features is None:
         if logits is None and log is None:
             raise BadInput("`features`, `logits` and `log` are None: an audit needs one of them.")
-        width = to_numpy(logits).shape[:1] if logits is not None else to_numpy(log).shape[1:2]
-        features = np.zeros((*width, 1), np.float32)
+        name, given, axis = ("logits", logits, 0) if logits is not None else ("log", log, 1)
+        shape = to_numpy(given, name).shape
+        if len(shape) != axis + 2:
+            raise BadInput(
+                f"`{name}` must have shape {'(n, classes)' if axis == 0 else '(t, n, classes)'}, got {shape}."
+            )
+        features = np.zeros((shape[axis], 1), np.float32)
     if _turned(features, labels):
         raise BadInput(
             f"`features` must be an array of shape (n, d) and `labels` one class for each item, got shapes "
@@ -308,11 +318,13 @@ def _turned(features: Any, labels: Any) -> bool:
     """Whether features and labels look as if each stood in the other's place."""
     if isinstance(features, str | Path):
         return False  # it is no array at all
-    return np.ndim(features) < 2 or (not isinstance(labels, Mapping) and np.ndim(labels) > 1)
+    rows = to_numpy(features, "features").ndim
+    return rows < 2 or (not isinstance(labels, Mapping) and to_numpy(labels, "labels").ndim > 1)
 
 
 def _count(given: Any, names: list[str], outputs: Any, series: Any, classes: int | None) -> int:
     """Return the number of classes, on which all arguments must agree."""
+    classes = None if classes is None else whole_number("classes", classes, 1, MOST_CLASSES)
     told = {
         "classes": classes,
         "logits": None if outputs is None else outputs.shape[1],
@@ -330,17 +342,25 @@ def _count(given: Any, names: list[str], outputs: Any, series: Any, classes: int
 
 
 def _folds(folds: Any, items: int) -> Any:
-    folds = to_numpy(folds)
-    if folds.shape != (items,):
-        raise BadInput(f"`folds` must name a model for each of {items} items, got shape {folds.shape}.")
+    folds = to_numpy(folds, "folds")
+    if folds.shape != (items,) or folds.dtype.kind not in "iuU":
+        raise BadInput(
+            f"`folds` must name a model for each of {items} items by a number or a text, got {folds.dtype} of shape "
+            f"{folds.shape}."
+        )
     return folds
 
 
 def _array(name: str, given: Any, dimensions: int, items: int) -> Any:
-    array = to_numpy(given)
-    if array.ndim != dimensions or array.shape[-2] != items:
+    array = to_numpy(given, name)
+    if array.dtype.kind not in "fiub":
+        raise BadInput(f"`{name}` must be numbers, got {array.dtype} of shape {array.shape}.")
+    if array.ndim != dimensions or array.shape[-2] != items or not array.size:
         shape = {2: f"({items}, ...)", 3: f"(checkpoints, {items}, classes)"}[dimensions]
         raise BadInput(f"`{name}` must have shape {shape} for {items} items, got {array.shape}.")
+    free = free_memory()
+    if free is not None and array.size * 8 > free:
+        raise BadInput(f"`{name}` of shape {array.shape} needs {array.size * 8:,} bytes of memory, {free:,} are free.")
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))
         raise NotFinite(f"{name}: {len(bad)} values are NaN or infinite, the first at {bad[0].tolist()}")

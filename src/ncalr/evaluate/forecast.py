@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ from ncalr.acquire.door import open_positions
 from ncalr.acquire.lottery import Lottery
 from ncalr.data.embeddings import by_index, vector_pool
 from ncalr.data.pool import ArrayPool, positions_of
-from ncalr.errors import BadInput, whole_number
+from ncalr.dynamics.recorder import MOST_CLASSES
+from ncalr.errors import BadInput, number_between, whole_number
 from ncalr.kernels import to_numpy
 from ncalr.learn.linear import Linear, fit_linear
 from ncalr.learn.suggest import class_numbers
@@ -174,6 +176,8 @@ def forecast(
     >>> found.now.low < 0.85 < found.now.high, found.ahead[0].labels
     (True, 200)
     """
+    seed = whole_number("seed", seed, 0)
+    classes = None if classes is None else whole_number("classes", classes, 1, MOST_CLASSES)
     labels, ids = by_index(features, labels, ids)
     pool = vector_pool(features, ids)
     numbers, names = class_numbers(labels, pool)
@@ -226,14 +230,14 @@ def _check(labels: Any, classes: int, target: float | None, wrong: float, confid
             f"`labels` must name at least {FEWEST} items of two classes, got {len(labels)} of "
             f"{len(np.unique(labels))}. Label more items first."
         )
-    if target is not None and not 0 < target < 1:
-        raise BadInput(f"`target` must be an accuracy between 0 and 1, got {target!r}.")
-    if not 0 <= wrong < 1 - 1 / classes:
+    if target is not None:
+        number_between("target", target, 0, 1)
+    if isinstance(wrong, bool) or not isinstance(wrong, Real) or not 0 <= wrong < 1 - 1 / classes:
         raise BadInput(
             f"`wrong` must be a share from 0 to below {1 - 1 / classes:.2f} for {classes} classes, got {wrong!r}. "
             "With more wrong labels than that, labels carry no information."
         )
-    if not 0.5 <= confidence < 1:
+    if number_between("confidence", confidence, 0, 1) < 0.5:
         raise BadInput(f"`confidence` must lie in 0.5 to below 1, got {confidence!r}.")
 
 

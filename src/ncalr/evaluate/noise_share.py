@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import BadInput
+from ncalr.errors import BadInput, number_between
 
 Floats = npt.NDArray[np.float64]
 HEAVY = 0.1
@@ -104,8 +104,7 @@ def noise_share(logits: Any, labels: Any, *, confidence: float = 0.95) -> NoiseS
     >>> bool(found.low < 0.2 < found.high), round(found.share, 1)
     (True, 0.2)
     """
-    if not 0 < confidence < 1:
-        raise BadInput(f"`confidence` must lie between 0 and 1, got {confidence!r}. Pass 0.95 for a 95 % interval.")
+    confidence = number_between("confidence", confidence, 0, 1)
     logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or not len(labels):
         raise BadInput(f"Expected `logits` (n, c) and `labels` (n,), got shapes {logits.shape} and {labels.shape}.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncalr.errors import check_known
+from ncalr.errors import BadInput, check_known
 from ncalr.extras import load
 
 Floats = npt.NDArray[np.float64]
@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 
 def check_rivals(rivals: Sequence[str]) -> None:
     """Raise if a detector is unknown or its library is missing, before anything is trained."""
+    if not isinstance(rivals, list | tuple) or not all(isinstance(rival, str) for rival in rivals):
+        raise BadInput(f"`rivals` must be a list of {', '.join(RIVALS)}, got {rivals!r:.80}.")
     for rival in rivals:
         doubts_of(rival, np.eye(2), np.arange(2))
 
