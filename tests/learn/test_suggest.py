@@ -188,7 +188,7 @@ def test_whole_numbers_are_no_vectors(problem, strategy):
 
 def test_picks_are_shown_in_a_few_words(problem):
     picks = suggest(*problem, 30, "ncal")
-    assert repr(picks).startswith(f"Picks: 30 ids by ncal, {picks.ids[0]} (")
+    assert repr(picks).startswith(f"Picks: 30 ids by ncal(copies=drop), {picks.ids[0]} (")
     first, note, *_ = repr(picks).splitlines()
     assert first.endswith(", ...")
     assert "still changed" in note
