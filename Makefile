@@ -19,7 +19,7 @@ coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY)
-	$(BIN)/ncalr run digits --strategy ncal --against random,margin,coreset,badge --seeds 3 --out runs/demo
+	$(BIN)/ncalr run digits --strategy ncal_coverage --against random,margin,coreset,badge --seeds 3 --out runs/demo
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

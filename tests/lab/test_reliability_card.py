@@ -33,7 +33,8 @@ def run(tmp_path, strategy="ncal", accuracies=(0.5, 0.6, 0.7), audits=()):
                     "task": "audit",
                     "round": n,
                     "accuracy": 0.5,
-                    **dict.fromkeys(("shown", "notes"), []),
+                    "shown": [],
+                    "notes": [],
                     "wishes": {},
                     "values": {"estimated share wrong": s, "low": s / 2, "high": 2 * s},
                 }

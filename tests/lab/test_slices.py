@@ -450,7 +450,9 @@ def test_of_a_journal_that_was_copied_while_it_grew_whole_lines_are_kept(slices,
     run.mkdir(parents=True)
     (run / "journal.jsonl").write_text('{"round": 0, "ids": [4], "labels": [1], "scores": [1]}\n{"round": 1, "sco')
     slices.keep(tmp_path / "out", tmp_path / "kept")
-    assert (tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl").read_text() == '{"round":0,"ids":[4],"labels":[1]}\n'
+    assert (
+        tmp_path / "kept" / "runs" / "random-0" / "journal.jsonl"
+    ).read_text() == '{"round":0,"ids":[4],"labels":[1]}\n'
 
 
 def test_experiments_that_are_named_come_in_the_order_of_their_names(monkeypatch, capsys):
