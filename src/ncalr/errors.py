@@ -85,7 +85,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
 
 def number_between(name: str, value: Any, low: float, high: float) -> float:
     """Return the value, which must be a number between two others, these left out; truth values are none."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < float(value) < high:
         raise BadInput(f"`{name}` must be a number between {low:g} and {high:g}, got {value!r:.80}.")
     return float(value)
 

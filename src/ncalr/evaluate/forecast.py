@@ -223,7 +223,7 @@ def _needed_words(needed: Needed) -> str:
 # -- the door -------------------------------------------------------------------------------------------------
 
 
-def _check(labels: Any, classes: int, target: float | None, wrong: float, confidence: float) -> None:
+def _check(labels: Any, classes: int, target: float | None, wrong: Any, confidence: float) -> None:
     """Raise for arguments out of range."""
     if len(labels) < FEWEST or len(np.unique(labels)) < 2:
         raise BadInput(
@@ -232,7 +232,7 @@ def _check(labels: Any, classes: int, target: float | None, wrong: float, confid
         )
     if target is not None:
         number_between("target", target, 0, 1)
-    if isinstance(wrong, bool) or not isinstance(wrong, Real) or not 0 <= wrong < 1 - 1 / classes:
+    if isinstance(wrong, bool) or not isinstance(wrong, Real) or not 0 <= float(wrong) < 1 - 1 / classes:
         raise BadInput(
             f"`wrong` must be a share from 0 to below {1 - 1 / classes:.2f} for {classes} classes, got {wrong!r}. "
             "With more wrong labels than that, labels carry no information."

@@ -118,7 +118,7 @@ def _logistic_path(rows: Any, labels: Any, fold: Any) -> Iterator[Floats]:
     """Yield out-of-fold scores (n, c) of logistic regressions, each started from the one before."""
     problem = prepare(rows, labels, choose("cpu", [rows]), "features", standardise=False)
     parts = {number: problem.rows(fold != number) for number in np.unique(fold)}
-    found = dict.fromkeys(parts, problem.zeros())
+    found: dict[Any, Any] = dict.fromkeys(parts, problem.zeros())
     for penalty in PENALTIES:
         scores = np.empty((len(labels), len(problem.classes)))
         for number, part in parts.items():

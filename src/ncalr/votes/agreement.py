@@ -25,13 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ncalr.errors import BadInput, whole_number
+from ncalr.errors import BadInput, number_between, whole_number
 from ncalr.votes.answers import Floats, Ints, Votes
 
 Totals = Callable[[Floats], tuple[Any, Any]]
@@ -153,10 +152,9 @@ def _disagreement(rows: Ints) -> Floats:
     return np.asarray(1 - (rows * (rows - 1)).sum(axis=1, keepdims=True) / (n * (n - 1)), np.float64)
 
 
-def _judged(features: Floats, times: Ints, totals: Totals, level: float, draws: int, seed: int) -> Agreement:
+def _judged(features: Floats, times: Ints, totals: Totals, level: Any, draws: int, seed: int) -> Agreement:
     """The coefficient over items that have these features so many times each, and its interval."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise BadInput(f"level must be a number between 0 and 1, got {level!r:.80}")
+    level = number_between("level", level, 0, 1)
     draws, seed = whole_number("draws", draws, 1), whole_number("seed", seed, 0)
     items, tail = int(times.sum()), (1 - level) / 2
     if not items:
