@@ -22,7 +22,9 @@ import probe
 import reliability
 import scale
 import training_gpu
+import yardstick
 import yardstick_audit
+import yardstick_forecast
 from marks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +44,9 @@ def write() -> None:
         collapse_digits,
         photos,
         heads,
+        yardstick,
         yardstick_audit,
+        yardstick_forecast,
     ):
         module.write()
     fill(README, "gpu", picks_on_a_gpu())

@@ -3,7 +3,7 @@
     python3 benchmarks/yardstick.py run OUT --seeds 100-120 --workers 2 [--seconds 600]
     python3 benchmarks/yardstick.py run OUT --seeds 0-10 --part development
     python3 benchmarks/yardstick.py keep OUT results/yardstick/picks.json
-    python3 benchmarks/yardstick.py page results/yardstick/picks.json docs/results/yardstick.md
+    python3 benchmarks/yardstick.py page results/yardstick/picks.json docs/results/yardstick.md     (in `make results`)
 
 A replay draws a pool and first labels, then asks a strategy for rounds of items. After each round a logistic regression
 on the labels so far (what a user would train) is measured on test items; the result is its mean accuracy over the
@@ -527,6 +527,11 @@ def page(source: Path, target: Path) -> None:
         "",
     ]
     target.write_text("\n".join(text))
+
+
+def write() -> None:
+    """Write docs/results/yardstick.md."""
+    page(ROOT / "results" / "yardstick" / "picks.json", ROOT / "docs" / "results" / "yardstick.md")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python benchmarks/yardstick_forecast.py --sets cifar10 oxford_pets sst2_minilm --seeds 0 10     # development
     python benchmarks/yardstick_forecast.py --out results/yardstick/forecast.json                   # the report
-    python benchmarks/yardstick_forecast.py --merge results/yardstick/forecast.json                 # its page again
+    make results                                                                 # its page docs/results/forecast.md
 
 A replay labels a random 65 % of a set step by step, half as many again at a time, asks for a forecast at one number of
 labels, and goes on to two and four times as many. Accuracy is measured on the other 35 %, against labels with the same
@@ -34,6 +34,8 @@ import ncalr
 from ncalr.acquire.control import draws
 from ncalr.evaluate import forecast as module
 from ncalr.learn.linear import fit_linear
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SIZES = {
     "cifar10": (100, 400, 1500),
@@ -305,10 +307,15 @@ def page(rows: list[dict[str, Any]]) -> str:
 
 
 def save(rows: list[dict[str, Any]], out: Path) -> None:
-    """Write the rows, and the page beside them."""
+    """Write the rows."""
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({"version": ncalr.__version__, "rows": rows}, separators=(",", ":")) + "\n")
-    out.with_suffix(".md").write_text(page(rows))
+
+
+def write() -> None:
+    """Write docs/results/forecast.md."""
+    rows = json.loads((ROOT / "results" / "yardstick" / "forecast.json").read_text())["rows"]
+    (ROOT / "docs" / "results" / "forecast.md").write_text(page(rows))
 
 
 def main() -> None:

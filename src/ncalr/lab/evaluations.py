@@ -100,6 +100,8 @@ def read_evaluations(run: Run) -> list[Line]:
     trained = {number for number, line in enumerate(run.lines) if "accuracy" in line}
     lines: list[Line] = [line for _, line in whole if line.get("version") == VERSION and line["round"] in trained]
     for line in lines:
+        for name, empty in (("shown", []), ("notes", []), ("wishes", {})):
+            line.setdefault(name, empty)
         line["values"] = {name: float("nan") if value is None else value for name, value in line["values"].items()}
     return lines
 
@@ -115,7 +117,7 @@ _KINDS = {
     "limits": dict_of(lambda value: _LIMITS(value) and len(value) == 2),
     "wishes": dict_of(lambda _: True),
 }
-_NEEDED = ("task", "round", "accuracy", "values", "shown", "notes", "wishes")
+_NEEDED = ("task", "round", "values")
 _CURVE = record({name: list_of(is_number) for name in ("coverage", "accuracy")}, ("coverage", "accuracy"))
 _OF_TASK = {"audit": ("estimated share wrong", "low", "high")}
 """Values of a task that the reliability card reads."""
