@@ -537,3 +537,40 @@ def test_too_few_labels_for_the_folds():
     pool = ArrayPool(np.zeros((4, 2), np.float32))
     with pytest.raises(BadInput, match="too few"):
         crossfit(SklearnLearner(SGDClassifier(loss="log_loss")), pool, [0, 1], [0, 1], 2, folds=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        ("logits", np.float32(1)),
+        ("logits", [["a", "b"]] * 12),
+        ("log", np.zeros((0, 12, 2))),
+        ("log", np.broadcast_to(np.float32(0), (10**12, 12, 2))),
+        ("features", [[1.0], [1.0, 2.0]] * 6),
+        ("classes", 2.0),
+        ("folds", [None] * 12),
+        ("seed", 1.5),
+        ("confidence", [0.9]),
+        ("rivals", np.array([])),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_refused_by_name(name, odd):
+    rng = np.random.default_rng(0)
+    labels = np.arange(12) % 2
+    given = {"features": rng.normal(size=(12, 3)), "logits": rng.normal(size=(12, 2)), "labels": labels}
+    with pytest.raises(BadInput, match=name):
+        audit(**{**given, name: odd})
+
+
+def test_a_log_beside_logits_that_contradict_no_label():
+    labels = np.arange(12) % 2
+    found = audit(None, labels, logits=6.0 * np.eye(2)[labels], log=np.tile(3.0 * np.eye(2)[labels], (6, 1, 1)))
+    assert np.isfinite(found.wrong).all()
+
+
+def test_an_item_that_is_alone_in_its_class_and_fold_is_judged_by_its_logits():
+    rng = np.random.default_rng(0)
+    labels = np.arange(12) % 3
+    folds = np.where(np.arange(12) == 0, 1, 0)
+    found = audit(rng.normal(size=(12, 3)), labels, logits=rng.normal(size=(12, 3)), folds=folds)
+    assert np.isfinite(found.wrong).all()

@@ -202,3 +202,12 @@ def test_everything_is_labelled():
 
 def test_weighted_quantiles():
     assert quantiles(np.array([3.0, 1.0, 2.0]), np.array([0.0, 1.0, 9.0]), [0.05, 0.5, 1.0]) == [1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"), [("target", [0.9]), ("wrong", "x"), ("confidence", None), ("seed", 0.5), ("classes", 2.5)]
+)
+def test_arguments_of_a_wrong_kind_are_refused_by_name(name, odd):
+    labels = np.where(np.arange(60) < 30, np.arange(60) % 2, -1)
+    with pytest.raises(BadInput, match=name):
+        ncalr.forecast(np.random.default_rng(0).normal(size=(60, 3)), labels, **{name: odd})
