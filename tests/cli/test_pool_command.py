@@ -148,7 +148,7 @@ def test_query_of_a_pool(tmp_path):
     ask = ["query", "-k", "9", "--pool", str(tmp_path / "pool"), "--workers", "2", *words]
     done = CliRunner().invoke(app, [*ask, "--out", str(tmp_path / "picks.npy")])
     assert done.exit_code == 0, done.exception
-    np.testing.assert_array_equal(np.load(tmp_path / "picks.npy"), ncalr.query("ncal", 9, **arrays).ids)
+    np.testing.assert_array_equal(np.load(tmp_path / "picks.npy"), ncalr.query("ncal_coverage", 9, **arrays).ids)
     done = CliRunner().invoke(app, [*ask, "--features", str(tmp_path / "features.npy")])
     assert "leave out features" in str(done.exception)
 

@@ -87,7 +87,7 @@ def test_a_training_swaps_the_queue_and_says_why_and_how_likely(shop):
     assert all(0 < row["probability"] <= 1 for row in rows)
     assert {(row["arm"], row["probability"]) for row in rows} == {("strategy", 0.9), ("control", 0.1)}
     why = json.loads(next(row["why"] for row in rows if row["arm"] == "strategy"))
-    assert {"dynamics", "dynamics_rank", "balance", "near"} <= set(why)
+    assert {"dynamics", "balance", "near"} <= set(why)
     assert {place[0] for place in why["near"]} == {0, 1}
     label(desk, truth, 40)
     found = figures.control(desk.store.read(figures.curve))

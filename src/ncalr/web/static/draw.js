@@ -54,7 +54,7 @@ export function reason(why, classes) {
   const rows = [];
   if (why.cmap_rank !== undefined) rows.push({ name: "CMAP", value: why.cmap_rank, label: `above ${percent(why.cmap_rank)}` });
   if (why.ff_rank !== undefined) rows.push({ name: "FF (flips)", value: why.ff_rank, label: `above ${percent(why.ff_rank)}` });
-  if (why.dynamics_rank !== undefined) rows.push({ name: "Doubt", value: why.dynamics_rank, label: `above ${percent(why.dynamics_rank)}` });
+  if (why.dynamics !== undefined) out.push(el("p", {}, `The model's doubt about it: ${percent(why.dynamics)}.`));
   if (rows.length) out.push(el("h3", {}, "Compared with the rest of the pool"), bars(rows, 1));
   if (why.cmap_rank !== undefined) {
     out.push(el("p", { class: "soft" }, "CMAP: how much it would turn the class means against each other. FF: how often its prediction flipped late in the training."));
