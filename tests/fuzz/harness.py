@@ -127,7 +127,16 @@ _PATHS = {
     "os.remove": 1, "os.rename": 2, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 2,
     "os.chmod": 1, "os.utime": 1, "shutil.rmtree": 1, "shutil.move": 2, "shutil.copyfile": 2,
 }  # fmt: skip
-_OWN = ("/dev/", "/proc/", "__pycache__", "/matplotlib/", ".nbi", ".nbc", "/torchinductor")  # of Python and libraries
+_OWN = (
+    "/dev/",
+    "ncalr-fuzz-store-",
+    "/proc/",
+    "__pycache__",
+    "/matplotlib",
+    ".nbi",
+    ".nbc",
+    "/torchinductor",
+)  # of Python and libraries
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 

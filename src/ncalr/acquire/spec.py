@@ -73,6 +73,8 @@ def with_defaults(strategy: str | Spec, **options: Any) -> Spec:
     >>> str(with_defaults("ncal(fusion=rank)", copies="drop")), str(with_defaults("ncal(copies=keep)", copies="drop"))
     ('ncal(fusion=rank, copies=drop)', 'ncal(copies=keep)')
     """
+    if not isinstance(strategy, str | Spec):
+        raise BadInput(f"`strategy` must be a name or a spec such as 'ncal(fusion=rank)', got {strategy!r:.80}.")
     found = parse(strategy) if isinstance(strategy, str) else strategy
     return Spec(found.name, {**found.options, **{n: v for n, v in options.items() if n not in found.options}})
 
